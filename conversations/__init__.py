@@ -1,0 +1,1 @@
+"""Chats: messages, turns and what people see of them. The browser chat stands here."""

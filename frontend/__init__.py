@@ -1,0 +1,1 @@
+"""The browser app and the view that serves its shell."""

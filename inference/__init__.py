@@ -1,0 +1,1 @@
+"""Everything that runs models: engines, queues, workers, the supervisor and the public APIs."""

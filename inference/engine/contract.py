@@ -1,0 +1,120 @@
+"""What an engine promises to the worker (`StepEngine`) and to any program (`LLMEngine`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from inference.protocol.events import CancelledBy, Event
+from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.requests import GenerateRequest, Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """What an earlier engine published: replayed through sampler, detokenizer and stop rules
+    without emitting, then evaluated with the prompt as one prefill."""
+
+    token_ids: tuple[int, ...]
+    draws: int
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRequest:
+    """A generation after templating and tokenising.
+
+    `tokens` is the whole prompt; its first `public_len` tokens are the server's own text and may
+    be shared by everybody, the rest only within `cache_scope`. `owner_key` is the unit of fairness.
+    """
+
+    generation_id: str
+    tokens: tuple[int, ...]
+    owner_key: str
+    cache_scope: str
+    seed: int
+    public_len: int = 0
+    lane: Lane = "interactive"
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    limits: Limits = field(default_factory=Limits)
+    resume: Resume | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEvent:
+    """One event of one generation."""
+
+    generation_id: str
+    event: Event
+
+
+class StepEngine(Protocol):
+    """An engine driven step by step from one thread. Every added sequence ends in exactly one
+    terminal event, returned by `step` or `abort`, unless it is dropped."""
+
+    @property
+    def max_context(self) -> int:
+        """Tokens a sequence may hold, prompt and answer together."""
+        ...
+
+    @property
+    def free_slots(self) -> int:
+        """How many sequences can be added now."""
+        ...
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would do something."""
+        ...
+
+    def add(self, request: SequenceRequest) -> None:
+        """Take a sequence in.
+
+        Raises:
+            TooLongError: prompt tokens >= `max_context`.
+            InvalidError: tokens out of range, sampling that can't be built.
+            BusyError: no free slot.
+        """
+        ...
+
+    def abort(self, generation_id: str, by: CancelledBy) -> list[EngineEvent]:
+        """End a sequence; its slot is free on return. Unknown ids are ignored."""
+        ...
+
+    def drop(self, generation_id: str) -> None:
+        """Forget a sequence without a word: it belongs to another engine now."""
+        ...
+
+    def step(self) -> list[EngineEvent]:
+        """Compute one batch and return what came of it, in order for each sequence."""
+        ...
+
+    def stats(self) -> Mapping[str, float | int]:
+        """Counters and gauges since start, named after the glossary."""
+        ...
+
+    def close(self) -> None:
+        """Free the model."""
+        ...
+
+
+class LLMEngine(Protocol):
+    """An engine as a program sees it: a request goes in, a stream of events comes out.
+
+    Leaving the iterator cancels the request and frees its memory.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    @property
+    def max_context(self) -> int:
+        """See `StepEngine.max_context`."""
+        ...
+
+    def generate(self, request: GenerateRequest) -> AsyncIterator[Event]:
+        """Run `request`; refusals come as `Failed` in place of `Started`."""
+        ...

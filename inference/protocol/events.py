@@ -1,0 +1,166 @@
+"""What happens to a generation: an append-only log, `seq` contiguous from 0, one terminal event.
+
+Order: Started, Progress*, Delta*, then exactly one of Finished | Failed | Cancelled. A terminal
+event may come first; `Failed` in place of `Started` is a refusal. Readers ignore kinds they don't
+know. `Snapshot` isn't an event of the log: it stands for all events up to its `seq`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from inference.protocol.results import UtilityResult
+
+DeltaKind: TypeAlias = Literal["content", "reasoning", "tool_call"]
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
+FailureCode: TypeAlias = Literal[
+    "invalid_request",  # the caller's input; message says what
+    "context_length_exceeded",  # the prompt is too long; both numbers in `details`
+    "not_supported",  # this engine or model can't do it
+    "busy",  # a bound was reached
+    "deadline_exceeded",  # `deadline_at` passed
+    "engine_failed",  # the model or our code failed for this sequence
+    "engine_crashed",  # the engine died more often than a request may survive
+    "model_unavailable",  # no engine can serve the model
+]
+CancelledBy: TypeAlias = Literal["user", "reader_gone", "owner", "shutdown", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenProb:
+    """One candidate. `logprob` is finite; `prob` replaces it after sampling. `token_bytes` as ints."""
+
+    token_id: int
+    token_bytes: tuple[int, ...]
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """The chosen token and its `num_probs` best rivals."""
+
+    chosen: TokenProb
+    top: tuple[TokenProb, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts; `cached_tokens` is the part of `prompt_tokens` that wasn't evaluated."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Engine-side durations. `queued_ms`: submit to claim. Rates are left to the reader."""
+
+    queued_ms: float = 0.0
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A slot took the request."""
+
+    prompt_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Prefill: `done` of `total` prompt tokens are in the context, cached ones included."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Text added since the last event, and the token ids it covers.
+
+    `token_ids` also hold tokens whose text is still held back (stop prefix, split character), so
+    that replaying all ids rebuilds the exact state; they are never shown to clients. `draws`:
+    random numbers drawn for these tokens.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    draws: int = 0
+    kind: DeltaKind = "content"
+    logprobs: tuple[TokenLogprobs, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer of a utility request."""
+
+    result: UtilityResult
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The model ended by itself or at a limit; `stop_string` is the one that matched."""
+
+    reason: FinishReason
+    usage: Usage = field(default_factory=Usage)
+    timings: Timings = field(default_factory=Timings)
+    stop_string: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Ended by an error; `message` holds no prompt text. `details`: numbers named by the code."""
+
+    code: FailureCode
+    message: str
+    retryable: bool = False
+    param: str | None = None
+    details: tuple[tuple[str, int], ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Ended on request."""
+
+    by: CancelledBy
+    usage: Usage = field(default_factory=Usage)
+
+
+Terminal: TypeAlias = Finished | Failed | Cancelled
+Event: TypeAlias = Started | Progress | Delta | Result | Finished | Failed | Cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event with its place in the log."""
+
+    seq: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The fold of all events up to and including `seq`; see `inference.protocol.fold`.
+
+    `parts` are (kind, text) runs in order; `token_ids` and `draws` are sums over the deltas.
+    """
+
+    seq: int
+    started: Started | None = None
+    progress: Progress | None = None
+    parts: tuple[tuple[DeltaKind, str], ...] = ()
+    token_ids: tuple[int, ...] = ()
+    draws: int = 0
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    result: Result | None = None
+    terminal: Terminal | None = None
+
+
+def is_terminal(event: Event) -> bool:
+    """Whether nothing may follow `event`."""
+    return isinstance(event, Finished | Failed | Cancelled)

@@ -1,0 +1,188 @@
+"""What a caller asks of an engine. Everything goes through one door: `EngineRequest`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from inference.protocol.params import Limits, SamplingParams
+
+PROTOCOL_VERSION = 1
+
+Lane: TypeAlias = Literal["interactive", "background"]
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRef:
+    """A file in the blob store; `size` in bytes. Media never travel inline."""
+
+    sha256: str
+    size: int
+    mime: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function call the model made earlier; `arguments` is JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message. Text is joined already; `content` "" stands for absent and null."""
+
+    role: Role
+    content: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    media: tuple[MediaRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """Messages for the model's chat template.
+
+    `public_messages`: how many leading messages are the server's own text (model prompt), which
+    every user may share in the prompt cache. `tools_json`: tool definitions as JSON text.
+    `template_kwargs_json`: extra template variables as a JSON object.
+    `continue_final`: the last message is the assistant's and is to be continued.
+    """
+
+    messages: tuple[Message, ...]
+    public_messages: int = 0
+    tools_json: str | None = None
+    template_kwargs_json: str | None = None
+    continue_final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextPrompt:
+    """Raw text; special tokens are parsed and the beginning-of-text token added as the model wants."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrompt:
+    """Token ids, used as they are. `public_len`: leading tokens that are the server's own text."""
+
+    tokens: tuple[int, ...]
+    public_len: int = 0
+
+
+Prompt: TypeAlias = ChatPrompt | TextPrompt | TokenPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyInfo:
+    """What a reply shows besides the text, fixed at submit so that every reader renders the same.
+
+    `options_json` belongs to the API family that made the request (include_usage, echo, …).
+    """
+
+    reply_id: str = ""
+    created_at: int = 0
+    model_name: str = ""
+    fingerprint: str = ""
+    options_json: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    """One model run.
+
+    Made by the caller; `generation_id` makes submit idempotent. `owner_key` ("user:7", "key:12")
+    is the unit of fairness and quota. `cache_scope` ("user:7", "group:3", "instance") bounds whose
+    prompt text this one may share. `deadline_at`: wall time after which it ends wherever it is.
+    `on_finish`: name in the jobs' allow-list, or None. `keep`: goes on without a reader.
+    """
+
+    generation_id: str
+    model: str
+    owner_key: str
+    cache_scope: str
+    prompt: Prompt
+    seed: int
+    submitted_at: float
+    deadline_at: float
+    lane: Lane = "interactive"
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    limits: Limits = field(default_factory=Limits)
+    reply: ReplyInfo = field(default_factory=ReplyInfo)
+    on_finish: str | None = None
+    keep: bool = False
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class _Utility:
+    """Shared by the requests that need a vocabulary or a model, but no slot of the context."""
+
+    generation_id: str
+    model: str
+    owner_key: str
+    submitted_at: float
+    deadline_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizeRequest(_Utility):
+    """Text to token ids."""
+
+    text: str = ""
+    add_special: bool = False
+    parse_special: bool = True
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class CountRequest(_Utility):
+    """How many tokens a prompt has."""
+
+    prompt: Prompt = field(default_factory=lambda: TextPrompt(""))
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class RenderRequest(_Utility):
+    """A chat as the template writes it."""
+
+    prompt: ChatPrompt = field(default_factory=lambda: ChatPrompt(()))
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest(_Utility):
+    """One vector an input."""
+
+    inputs: tuple[TextPrompt | TokenPrompt, ...] = ()
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class RerankRequest(_Utility):
+    """One score a document."""
+
+    query: str = ""
+    documents: tuple[str, ...] = ()
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRequest(_Utility):
+    """An administrator's order to the engines of a model."""
+
+    action: Literal["drain", "clear_cache"] = "drain"
+    version: int = PROTOCOL_VERSION
+
+
+UtilityRequest: TypeAlias = (
+    TokenizeRequest | CountRequest | RenderRequest | EmbedRequest | RerankRequest | ControlRequest
+)
+EngineRequest: TypeAlias = GenerateRequest | UtilityRequest

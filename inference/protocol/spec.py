@@ -1,0 +1,80 @@
+"""What the supervisor tells an engine process on its standard input, once, as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from inference.protocol.codec import DecodeError, from_plain, to_plain
+
+
+@dataclass(frozen=True, slots=True)
+class MockSpec:
+    """Behaviour of the mock engine.
+
+    `reply`: the scripted answer; "" echoes the last message. `delay_ms` a decode step,
+    `prefill_ms_per_token` a prompt token. `fail_after`: fail the sequence after that many tokens.
+    `crash_after`: die by `crash_signal` after that many tokens of this process (0: never).
+    """
+
+    reply: str = ""
+    delay_ms: float = 0.0
+    prefill_ms_per_token: float = 0.0
+    fail_after: int = 0
+    crash_after: int = 0
+    crash_signal: str = "SIGILL"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """How one engine process serves one model config.
+
+    `engine_class`: "llama", "mock" or a dotted path. `context_len` tokens per slot, 0 = the
+    smaller of the model's and 8,192. `threads` 0 = cores - 1. `flash_attention` "auto", "on" or
+    "off". `n_*` are handed to llama.cpp as they are. `redis_url` carries the engine's own
+    credentials. `queue` holds `QueueConfig` fields that differ from their defaults.
+    `chat_template`: overrides the model's own. `parent_pid`: die when this process does.
+    """
+
+    model: str
+    engine_id: str
+    redis_url: str
+    redis_prefix: str
+    engine_class: str = "llama"
+    model_path: str = ""
+    num_slots: int = 4
+    context_len: int = 0
+    batch_len: int = 2048
+    ubatch_len: int = 512
+    step_target_ms: float = 200.0
+    threads: int = 0
+    flash_attention: str = "auto"
+    use_extra_bufts: bool = True
+    n_gpu_layers: int = 0
+    main_gpu: int = 0
+    tensor_split: tuple[float, ...] = ()
+    chat_template: str | None = None
+    mock: MockSpec = field(default_factory=MockSpec)
+    queue: tuple[tuple[str, float], ...] = ()
+    parent_pid: int = 0
+
+
+def encode_spec(spec: EngineSpec) -> str:
+    """JSON text of a spec."""
+    return json.dumps(to_plain(spec), allow_nan=False)
+
+
+def decode_spec(text: str | bytes) -> EngineSpec:
+    """The spec in `text`.
+
+    Raises:
+        DecodeError: not a spec.
+    """
+    try:
+        data: Any = json.loads(text)
+    except ValueError as error:
+        raise DecodeError(str(error)) from error
+    spec = from_plain(EngineSpec, data)
+    assert isinstance(spec, EngineSpec)
+    return spec

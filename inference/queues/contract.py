@@ -1,0 +1,308 @@
+"""The promises of a queue. One suite of contract tests holds every implementation to them.
+
+One queue per model config. A generation is `queued`, `running` (leased to one engine under an
+epoch) or `ended`; it ends with exactly one terminal event, whoever writes it. All times that
+decide anything are the queue's own (`now`), never a caller's.
+
+Cursors: a position in a generation's log is (incarnation, seq). The incarnation changes only
+when acknowledged entries were lost (Redis restarted and their engine gone), and readers of an
+older one are reset from a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from inference.protocol.events import CancelledBy, Entry, Event, Snapshot, Terminal
+from inference.protocol.requests import EngineRequest
+
+State: TypeAlias = Literal["queued", "running", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueConfig:
+    """Bounds and times of one queue. Seconds, bytes, counts.
+
+    `max_queued` requests wait per model, `max_queued_per_owner` of one owner. `lease_s` is what an
+    engine's heartbeat renews: it must be several times `heartbeat_s`. `reader_lease_s` must be
+    several times `reader_renew_s` and, with one heartbeat added, stay within 5 s.
+    `background_age_s`: a background request that waited this long is taken like an interactive one.
+    `max_deaths`: engine deaths a request survives; a request that saw `max_deaths` of them runs
+    alone. `stream_bytes`: at this size earlier deltas are folded into one snapshot.
+    """
+
+    max_queued: int = 256
+    max_queued_per_owner: int = 64
+    lease_s: float = 4.0
+    heartbeat_s: float = 0.5
+    reader_lease_s: float = 4.4
+    reader_renew_s: float = 2.0
+    background_age_s: float = 120.0
+    max_deaths: int = 2
+    stream_bytes: int = 4 * 1024 * 1024
+    ended_keep_s: float = 300.0
+    unfinalised_keep_s: float = 24 * 3600.0
+    memory_refuse_ratio: float = 0.8
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """Place in a log: everything up to `seq` of `incarnation` is known. seq -1: nothing yet."""
+
+    incarnation: int = 1
+    seq: int = -1
+
+
+START = Cursor()
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """`ahead`: requests that will be claimed before this one if nothing changes (0 = next)."""
+
+    ahead: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is known of one generation. `position` only while queued."""
+
+    state: State
+    incarnation: int
+    last_seq: int
+    deaths: int
+    epoch: int
+    position: Position | None = None
+    cancel_requested: CancelledBy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A lease on one request. `resume` is the log so far (None: nothing was written yet).
+
+    The engine goes on with seq `resume.seq + 1` (0 without one). `alone`: run with no other
+    sequence in the batch. `queued_s`: time from submit to this claim.
+    """
+
+    request: EngineRequest
+    epoch: int
+    incarnation: int
+    resume: Snapshot | None = None
+    alone: bool = False
+    queued_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Events of one generation for one script call; `first_seq` numbers the first of them."""
+
+    generation_id: str
+    epoch: int
+    incarnation: int
+    first_seq: int
+    events: tuple[Event, ...]
+
+
+AppendOutcome: TypeAlias = Literal[
+    "ok",  # written; entries that were there already are skipped (same seq), so a retry is safe
+    "stale",  # the lease is another's or gone: stop the sequence, write nothing
+    "gap",  # acknowledged entries are missing (Redis lost them): call restore, then append again
+    "full",  # written, and the stream passed `stream_bytes`: call fold
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """An engine's heartbeat. `steps` counts engine steps; `info` is shown to administrators."""
+
+    engine_id: str
+    state: Literal["starting", "loading", "ready", "draining", "stopped"]
+    steps: int = 0
+    running: tuple[tuple[str, int], ...] = ()  # (generation_id, epoch)
+    waiting_for_step: bool = False  # sequences are running and a step is due
+    info: Mapping[str, float | int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BeatReply:
+    """`lost`: leases that are no longer the engine's. `cancelled`: stop these and say so."""
+
+    lost: tuple[str, ...] = ()
+    cancelled: tuple[tuple[str, CancelledBy], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """The last heartbeat of an engine and its age in seconds."""
+
+    engine_id: str
+    state: str
+    steps: int
+    running: int
+    age_s: float
+    waiting_for_step: bool
+    info: Mapping[str, float | int | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a model is. `waiting_by_owner` is for administrators."""
+
+    waiting: int
+    waiting_background: int
+    running: int
+    waiting_by_owner: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a reader gets after its cursor.
+
+    `reset`: forget what you have, this is all up to its seq (the cursor was folded away or its
+    incarnation is over). `gone`: nothing is kept of this generation; ask the database.
+    """
+
+    cursor: Cursor
+    entries: tuple[Entry, ...] = ()
+    reset: Snapshot | None = None
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What a sweep of the queue changed, by generation id."""
+
+    requeued: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    cancelled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedEntry:
+    """An ended generation whose `on_finish` task has not acknowledged it yet."""
+
+    generation_id: str
+    on_finish: str
+
+
+class Queue(Protocol):
+    """All operations on the queue of `model`; each is one atomic step.
+
+    The Redis implementation raises `UnavailableError` when the server can't be reached within
+    its time-out; nothing else but what is listed.
+    """
+
+    # --- callers
+
+    def submit(self, request: EngineRequest, *, reader_id: str | None = None) -> Position:
+        """Put `request` in its queue; idempotent by `generation_id` (a repeat changes nothing).
+
+        `reader_id` is the first reader lease of a request with `keep` False.
+
+        Raises:
+            BusyError: reason "queue_full", "owner_queue_full" or "memory".
+        """
+        ...
+
+    def cancel(self, model: str, generation_id: str, by: CancelledBy) -> bool:
+        """Ask for the end. Queued: it ends now. Running: the engine is told. False: unknown or ended."""
+        ...
+
+    def status(self, model: str, generation_id: str) -> Status | None:
+        """State and place in the queue, or None if nothing is known of it."""
+        ...
+
+    def read(self, model: str, generation_id: str, cursor: Cursor, *, limit: int = 512) -> Read:
+        """What comes after `cursor`, without waiting."""
+        ...
+
+    def reader_renew(
+        self, model: str, reader_id: str, generation_ids: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Renew the reader lease of generations with `keep` False; returns those not known any more."""
+        ...
+
+    def load(self, model: str) -> Load:
+        """How much waits and runs."""
+        ...
+
+    def engines(self, model: str) -> tuple[EngineStatus, ...]:
+        """Heartbeats of all engines seen within the last minute."""
+        ...
+
+    def models(self) -> tuple[str, ...]:
+        """Every model that has a queue."""
+        ...
+
+    # --- engines
+
+    def claim(self, model: str, engine_id: str, *, slots: int, idle: bool) -> tuple[Claim, ...]:
+        """Lease up to `slots` requests, and any number of utility requests.
+
+        Order: handed-back and requeued ones first, then interactive round-robin by owner, then
+        background likewise. A request to be run alone is given only to an `idle` engine, as the
+        only claim. Cancelled, expired and readerless requests met on the way end here.
+        """
+        ...
+
+    def append(self, model: str, engine_id: str, batch: Sequence[Append]) -> tuple[AppendOutcome, ...]:
+        """Write the events of one step, for all generations of `batch` in one atomic call.
+
+        A terminal event ends the generation and its lease, and enters it in the finished set
+        when it has `on_finish`. Terminal twice: "stale".
+        """
+        ...
+
+    def fold(self, model: str, engine_id: str, generation_id: str, epoch: int, snapshot: Snapshot) -> bool:
+        """Replace the entries up to `snapshot.seq` by the snapshot. False: not the owner any more."""
+        ...
+
+    def restore(
+        self, engine_id: str, claim: Claim, snapshot: Snapshot
+    ) -> bool:
+        """Write a generation's log again after Redis lost some or all of it.
+
+        Same incarnation and seqs, so readers notice nothing. False: somebody else owns it now.
+        """
+        ...
+
+    def release(self, model: str, engine_id: str, generation_id: str, epoch: int) -> bool:
+        """Hand a claim back unharmed: first in the queue again, no death counted."""
+        ...
+
+    def beat(self, model: str, beat: Beat) -> BeatReply:
+        """Renew the engine's leases and learn what to stop."""
+        ...
+
+    # --- sweep and supervisor
+
+    def reap(self, model: str) -> Reaped:
+        """Requeue expired leases (one death each; too many: Failed engine_crashed), end requests
+        past their deadline, cancelled ones and those whose readers are gone."""
+        ...
+
+    def engine_gone(self, model: str, engine_id: str, *, death: bool = True) -> tuple[str, ...]:
+        """Expire the leases of an engine known to be dead, at once; returns the generations."""
+        ...
+
+    def fail_queued(self, model: str, terminal: Terminal) -> tuple[str, ...]:
+        """End everything that waits, because no engine can ever serve it."""
+        ...
+
+    def finished(self, *, limit: int = 100) -> tuple[tuple[str, FinishedEntry], ...]:
+        """(model, entry) of ended generations not yet acknowledged, oldest first."""
+        ...
+
+    def finished_ack(self, model: str, generation_id: str) -> None:
+        """The result is stored; the log lives `ended_keep_s` from now."""
+        ...
+
+    # --- waiting
+
+    def wait_control(self, model: str, after: str, timeout_s: float) -> str:
+        """Block until something changed for engines (new work, a cancel) since mark `after`, or the
+        time is up; returns the new mark. "" = from now on. May return early."""
+        ...

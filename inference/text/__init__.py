@@ -1,0 +1,1 @@
+"""Text to tokens and back, Django-free: templates, tokenising, detokenising, stop strings."""

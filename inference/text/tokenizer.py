@@ -1,0 +1,41 @@
+"""What the text layer needs of a vocabulary; backends provide it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Tokenizer(Protocol):
+    """A model's vocabulary. Safe to call from several threads."""
+
+    @property
+    def vocab_len(self) -> int:
+        """Number of token ids; valid ids are 0..vocab_len-1."""
+        ...
+
+    @property
+    def bos_token(self) -> str:
+        """Text of the beginning-of-text token, "" without one."""
+        ...
+
+    @property
+    def eos_token(self) -> str:
+        """Text of the end-of-text token, "" without one."""
+        ...
+
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja template in the model's metadata."""
+        ...
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """Token ids of `text`; `add_special` adds what the model wants around it (BOS)."""
+        ...
+
+    def piece(self, token_id: int, *, special: bool = False) -> bytes:
+        """Bytes of one token; control tokens are b"" unless `special`."""
+        ...
+
+    def is_end(self, token_id: int) -> bool:
+        """Whether this token ends a generation."""
+        ...

@@ -1,0 +1,1 @@
+"""The bottom room: imports nothing of ours."""

@@ -1,0 +1,77 @@
+"""Errors every layer may raise; one place at each edge turns them into responses.
+
+Each error says whose fault it was, whether trying again can help, and names the field and the
+limit where there is one. Services never know HTTP: the tables live in the edges.
+"""
+
+from __future__ import annotations
+
+
+class LlamawebError(Exception):
+    """Base of all expected errors.
+
+    Attributes:
+        message: one sentence for the person who can act on it; holds no prompt text.
+        retryable: whether the same call may succeed later.
+    """
+
+    retryable = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidError(LlamawebError):
+    """The caller's input can't be served as given; `param` is the JSON path of the field."""
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class TooLongError(LlamawebError):
+    """The prompt doesn't fit the context; both lengths are in tokens."""
+
+    def __init__(self, *, prompt_tokens: int, max_context: int) -> None:
+        super().__init__(
+            f"request ({prompt_tokens} tokens) exceeds the available context size "
+            f"({max_context} tokens), try increasing it"
+        )
+        self.prompt_tokens = prompt_tokens
+        self.max_context = max_context
+
+
+class BusyError(LlamawebError):
+    """A bound is reached; `reason` names it and `retry_after_s` says when to come back."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, reason: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+class FailedError(LlamawebError):
+    """Our own fault; the cause is chained."""
+
+    retryable = True
+
+
+class UnavailableError(LlamawebError):
+    """What is asked for isn't there right now (loading, restarting); try again."""
+
+    retryable = True
+
+
+class NotFoundError(LlamawebError):
+    """Absent or not yours: the two are never told apart."""
+
+
+class AuthenticationError(LlamawebError):
+    """No valid credentials were presented."""
+
+
+class ForbiddenError(LlamawebError):
+    """Known caller, but the act isn't allowed for them."""
