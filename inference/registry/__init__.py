@@ -1,0 +1,1 @@
+"""Models: which there are, which one a request means."""

@@ -1,0 +1,138 @@
+"""The facade: all that other apps and the edges may know of inference.
+
+Asynchronous functions are for views and consumers, plain ones for services, jobs and commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from asgiref.sync import sync_to_async
+
+from inference import bus
+from inference.protocol.events import CancelledBy
+from inference.protocol.requests import GenerateRequest
+from inference.queues.contract import START, Cursor, EngineStatus, Load, Position, Read, Status
+from inference.registry import selectors
+from inference.registry.generations import (
+    generation_create,
+    generation_get,
+    generation_submit_committed,
+)
+from inference.registry.selectors import ModelInfo
+
+__all__ = [
+    "EngineSummary",
+    "ModelInfo",
+    "engine_list",
+    "engine_status",
+    "generation_cancel",
+    "generation_cancel_now",
+    "generation_create",
+    "generation_events",
+    "generation_get",
+    "generation_status",
+    "generation_submit",
+    "generation_submit_committed",
+    "model_list",
+    "model_load",
+    "model_resolve",
+]
+
+READY_AGE_S = 5.0  # a heartbeat older than this says nothing any more
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSummary:
+    """Whether requests to a model are served now; `reason` says why not."""
+
+    ready: bool
+    reason: str
+    model: str = ""
+    max_context: int = 0
+
+
+async def generation_submit(request: GenerateRequest) -> Position:
+    """Queue a request. With `keep` False this process holds its reader lease until the reader of
+    `generation_events` leaves.
+
+    Raises:
+        BusyError: a bound of the queue is reached.
+        UnavailableError: Redis can't be reached.
+    """
+    reader = bus.stream_reader()
+    holder = None if request.keep else reader.lease.reader_id
+    position = await bus.async_queue().submit(request, reader_id=holder)
+    if not request.keep:
+        reader.lease.hold(request.model, request.generation_id)
+    return position
+
+
+async def generation_events(
+    model: str, generation_id: str, cursor: Cursor = START
+) -> AsyncIterator[Read | Position]:
+    """What comes after `cursor` until the terminal event; see `StreamReader.tail`."""
+    reader = bus.stream_reader()
+    try:
+        async for item in reader.tail(model, generation_id, cursor):
+            yield item
+    finally:
+        reader.lease.release(model, generation_id)
+
+
+async def generation_cancel(model: str, generation_id: str, by: CancelledBy = "user") -> bool:
+    """Ask for the end; True if there was something to end."""
+    return await bus.async_queue().cancel(model, generation_id, by)
+
+
+async def generation_status(model: str, generation_id: str) -> Status | None:
+    """State and place in the queue; None if the queue knows nothing of it."""
+    return await bus.async_queue().status(model, generation_id)
+
+
+def generation_cancel_now(model: str, generation_id: str, by: CancelledBy = "user") -> bool:
+    """`generation_cancel` for synchronous callers."""
+    return bus.sync_queue().cancel(model, generation_id, by)
+
+
+async def model_list() -> list[ModelInfo]:
+    """All enabled models, the default one first."""
+    return await sync_to_async(selectors.model_list)()
+
+
+async def model_resolve(name: str | None) -> ModelInfo:
+    """The model a request means.
+
+    Raises:
+        NotFoundError: there is no such model.
+        UnavailableError: none is configured.
+    """
+    return await sync_to_async(selectors.model_resolve)(name)
+
+
+async def model_load(model: str) -> Load:
+    """How much waits and runs."""
+    return await bus.async_queue().load(model)
+
+
+async def engine_list(model: str) -> tuple[EngineStatus, ...]:
+    """Heartbeats of a model's engines."""
+    return await bus.async_queue().engines(model)
+
+
+async def engine_status(name: str | None = None) -> EngineSummary:
+    """Whether the model (the default one if None) is served, and why not."""
+    model = (await model_resolve(name)).name
+    engines = await engine_list(model)
+    reason = "no engine has started yet"
+    for engine in engines:
+        if engine.age_s > READY_AGE_S:
+            continue
+        if engine.state == "ready":
+            return EngineSummary(True, "", model, int(engine.info.get("max_context", 0)))
+        if engine.state == "loading":
+            reason = f"model {model} is loading"
+        elif engine.info.get("reason"):
+            reason = str(engine.info["reason"])
+    return EngineSummary(False, reason, model)

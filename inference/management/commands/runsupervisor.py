@@ -1,0 +1,35 @@
+"""`manage.py runsupervisor`: keep this host's engines running."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from celery import current_app
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from inference import bus
+from inference.registry.services import starter_config_sync
+from inference.supervisor.supervisor import Supervisor
+
+
+def send_task(on_finish: str, generation_id: str) -> None:
+    """Send the allow-listed task behind an `on_finish` name; other names are ignored."""
+    task = settings.ON_FINISH_TASKS.get(on_finish)
+    if task is not None:
+        current_app.send_task(task, args=[generation_id], queue="turns")
+
+
+class Command(BaseCommand):
+    """Runs until SIGTERM."""
+
+    help = "Start and watch the engine processes of this host."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """See the class."""
+        starter_config_sync()
+        supervisor = Supervisor(bus.sync_queue(), send_task)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: supervisor.stop())
+        supervisor.run()

@@ -1,0 +1,183 @@
+"""Owned generations: committed first, queued after, stored when they end.
+
+Every change of state is a guarded update: the one who changed the row goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from inference import bus
+from inference.models import Generation
+from inference.protocol.codec import decode_request, encode_request
+from inference.protocol.events import Cancelled, Failed, Finished, Snapshot
+from inference.protocol.fold import EMPTY, fold
+from inference.protocol.requests import GenerateRequest
+from inference.queues.contract import START, Position, Queue
+from llamaweb.lib.errors import BusyError, InvalidError, NotFoundError, UnavailableError
+
+if TYPE_CHECKING:
+    from llamaweb.accounts.models import User
+
+log = logging.getLogger(__name__)
+
+ON_FINISH = "generation_finalise"
+MISSING_GRACE_S = 10.0  # a living engine may still write back what Redis lost
+READ_LIMIT = 4096
+
+
+def generation_create(*, owner: User, request: GenerateRequest) -> Generation:
+    """Store an owned generation and queue it after commit.
+
+    A queue that can't take it now doesn't undo the row: the sweep submits it later.
+
+    Raises:
+        InvalidError: the request isn't one that goes on without a reader.
+    """
+    if not request.keep or request.on_finish not in settings.ON_FINISH_TASKS:
+        raise InvalidError("an owned generation needs keep and an on_finish of the allow-list")
+    generation = Generation.objects.create(
+        id=request.generation_id,
+        owner=owner,
+        model_name=request.model,
+        request=encode_request(request),
+    )
+    transaction.on_commit(lambda: generation_submit_committed(request))
+    return generation
+
+
+def generation_submit_committed(request: GenerateRequest) -> Position | None:
+    """Queue what is committed; None when the queue can't take it now."""
+    try:
+        return bus.sync_queue().submit(request)
+    except (BusyError, UnavailableError) as error:
+        log.warning("generation %s waits for the sweep: %s", request.generation_id, error)
+        return None
+
+
+def generation_get(*, owner: User, generation_id: str) -> Generation:
+    """An owned generation.
+
+    Raises:
+        NotFoundError: absent or not this owner's.
+    """
+    generation = Generation.objects.filter(id=generation_id, owner=owner).first()
+    if generation is None:
+        raise NotFoundError("there is no such generation")
+    return generation
+
+
+def generation_finalise(generation_id: str) -> bool:
+    """Store the result of an ended generation and acknowledge it. Idempotent.
+
+    Returns:
+        Whether the row is final; False while the generation goes on.
+    """
+    generation = Generation.objects.filter(id=generation_id).first()
+    queue = bus.sync_queue()
+    if generation is None:
+        return False
+    if generation.state == Generation.State.QUEUED:
+        snapshot = read_all(queue, generation.model_name, generation_id)
+        if snapshot is None or snapshot.terminal is None:
+            return False
+        generation_store(generation_id, snapshot)
+    queue.finished_ack(generation.model_name, generation_id)
+    return True
+
+
+def read_all(queue: Queue, model: str, generation_id: str) -> Snapshot | None:
+    """The whole log as one snapshot; None when nothing is kept of it."""
+    cursor, snapshot = START, EMPTY
+    while True:
+        read = queue.read(model, generation_id, cursor, limit=READ_LIMIT)
+        if read.gone:
+            return None
+        if read.reset is not None:
+            snapshot = read.reset
+        if not read.entries and read.reset is None:
+            return snapshot
+        snapshot = fold(snapshot, read.entries)
+        cursor = read.cursor
+
+
+def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
+    """Write the end of a generation; False if somebody else did."""
+    terminal = snapshot.terminal
+    values: dict[str, object] = {
+        "parts": [list(part) for part in snapshot.parts],
+        "ended_at": timezone.now(),
+        "missing_since": None,
+    }
+    if isinstance(terminal, Finished):
+        values |= {"state": Generation.State.FINISHED, "finish_reason": terminal.reason}
+    elif isinstance(terminal, Cancelled):
+        values |= {"state": Generation.State.CANCELLED, "finish_reason": "cancelled"}
+    elif isinstance(terminal, Failed):
+        values |= {
+            "state": Generation.State.FAILED,
+            "finish_reason": "error",
+            "error_code": terminal.code,
+            "error_message": terminal.message,
+        }
+    else:
+        raise ValueError("the log has no end")
+    values |= {
+        "prompt_tokens": terminal.usage.prompt_tokens,
+        "completion_tokens": terminal.usage.completion_tokens,
+        "cached_tokens": terminal.usage.cached_tokens,
+    }
+    return bool(
+        Generation.objects.filter(id=generation_id, state=Generation.State.QUEUED).update(**values)
+    )
+
+
+def generation_sweep(now: datetime | None = None) -> dict[str, int]:
+    """Bring open rows and the queue together again; run every few seconds and at start.
+
+    Submits what was committed but isn't queued, stores what ended unseen, and interrupts what
+    outlived its deadline without anybody knowing of it.
+    """
+    now = now or timezone.now()
+    queue = bus.sync_queue()
+    done = {"submitted": 0, "stored": 0, "interrupted": 0}
+    for model in queue.models():
+        queue.reap(model)
+    for generation in Generation.objects.filter(state=Generation.State.QUEUED).order_by(
+        "created_at"
+    )[: settings.SWEEP_LIMIT]:
+        status = queue.status(generation.model_name, generation.id)
+        if status is None:
+            done[_sweep_missing(generation, now)] += 1
+        elif status.state == "ended":
+            done["stored"] += generation_finalise(generation.id)
+        elif generation.missing_since is not None:
+            Generation.objects.filter(id=generation.id).update(missing_since=None)
+    return done
+
+
+def _sweep_missing(generation: Generation, now: datetime) -> str:
+    """The queue doesn't know this one: submit it, after a grace if it may have run already."""
+    request = decode_request(generation.request)
+    assert isinstance(request, GenerateRequest)
+    if now.timestamp() > request.deadline_at:
+        Generation.objects.filter(id=generation.id, state=Generation.State.QUEUED).update(
+            state=Generation.State.INTERRUPTED,
+            error_code="deadline_exceeded",
+            error_message="no engine came back in time",
+            ended_at=now,
+        )
+        return "interrupted"
+    first = Generation.objects.filter(id=generation.id, missing_since=None).update(
+        missing_since=now
+    )
+    since = now if first else (generation.missing_since or now)
+    if now - since >= timedelta(seconds=MISSING_GRACE_S):
+        generation_submit_committed(request)
+    return "submitted"

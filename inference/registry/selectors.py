@@ -1,0 +1,55 @@
+"""Reading model configs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inference.models import ModelConfig
+from llamaweb.lib.errors import NotFoundError, UnavailableError
+
+DEFAULT_NAMES = ("", "default")  # what clients send that have nothing to choose
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model as callers see it. `created`: seconds since the epoch."""
+
+    name: str
+    created: int
+    num_slots: int
+    engine_class: str
+
+
+def model_info(config: ModelConfig) -> ModelInfo:
+    """The one mapper from row to contract."""
+    return ModelInfo(
+        name=config.name,
+        created=int(config.created_at.timestamp()),
+        num_slots=config.num_slots,
+        engine_class=config.engine_class,
+    )
+
+
+def model_list() -> list[ModelInfo]:
+    """All enabled models, the default one first."""
+    configs = ModelConfig.objects.filter(is_enabled=True).order_by("-is_default", "name")
+    return [model_info(config) for config in configs]
+
+
+def model_resolve(name: str | None) -> ModelInfo:
+    """The model that `name` means; nothing or "default" means the default one.
+
+    Raises:
+        NotFoundError: there is no such model.
+        UnavailableError: no model is configured at all.
+    """
+    configs = ModelConfig.objects.filter(is_enabled=True)
+    if name is None or name in DEFAULT_NAMES:
+        config = configs.order_by("-is_default", "name").first()
+        if config is None:
+            raise UnavailableError("no model is configured yet")
+    else:
+        config = configs.filter(name=name).first()
+        if config is None:
+            raise NotFoundError(f"the model {name[:100]!r} does not exist")
+    return model_info(config)

@@ -1,0 +1,48 @@
+"""A Redis user for each model's engines, which sees only that model's keys.
+
+Where the server doesn't let us make users, engines use the installation's own credentials, and the
+log says so once.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import secrets
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import redis
+from django.conf import settings
+
+from inference.queues.connect import connect_redis
+
+log = logging.getLogger(__name__)
+
+
+@functools.cache
+def engine_redis_url(model: str) -> str:
+    """A URL for the engines of `model`; the user is made anew by each supervisor."""
+    user = f"{settings.REDIS_PREFIX}engine:{model}"
+    password = secrets.token_urlsafe(24)
+    keys = f"~{settings.REDIS_PREFIX}{{{model}}}:*"
+    client = connect_redis(settings.REDIS_URL)
+    try:
+        client.execute_command(
+            "ACL", "SETUSER", user, "reset", "on", f">{password}", "resetkeys", keys,
+            f"~{settings.REDIS_PREFIX}models", "resetchannels", "+@all", "-@admin", "-@dangerous",
+            "+info",
+        )  # fmt: skip
+    except redis.RedisError as error:
+        log.warning("engines use the main Redis credentials: %s", error)
+        return settings.REDIS_URL
+    finally:
+        client.close()
+    return with_user(settings.REDIS_URL, user, password)
+
+
+def with_user(url: str, user: str, password: str) -> str:
+    """`url` with other credentials."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    netloc = f"{quote(user, safe='')}:{quote(password, safe='')}@{place}"
+    return urlunsplit(parts._replace(netloc=netloc))

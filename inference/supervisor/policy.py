@@ -1,0 +1,67 @@
+"""When a dead engine starts again, and how. Pure: it may know exits and clock readings only.
+
+| exit | next |
+|---|---|
+| 0 | at once: it was drained (a restart was asked for) |
+| SIGILL, extra CPU buffers on | at once, with the buffers off; remembered while the supervisor lives |
+| "can't be served" (3) | after `UNSERVABLE_RETRY_S`: somebody may put the file right |
+| anything else | after 1, 2, 4 … `MAX_DELAY_S` seconds; from 1 again after `STEADY_S` of life |
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, replace
+
+MIN_DELAY_S = 1.0
+MAX_DELAY_S = 30.0
+STEADY_S = 60.0
+UNSERVABLE_RETRY_S = 20.0
+EXIT_UNSERVABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The state of one engine's restarts. `is_unservable`: nothing can serve what waits."""
+
+    delay_s: float = 0.0
+    failures: int = 0
+    use_extra_bufts: bool = True
+    is_unservable: bool = False
+    reason: str = ""
+
+
+def after_exit(state: Restart, *, exit_code: int, lived_s: float, last_line: str) -> Restart:
+    """The state after an engine ended with `exit_code` (negative: a signal) after `lived_s`."""
+    if exit_code == 0:
+        return replace(state, delay_s=0.0, failures=0, is_unservable=False, reason="drained")
+    if exit_code == -signal.SIGILL and state.use_extra_bufts:
+        return replace(
+            state,
+            delay_s=0.0,
+            use_extra_bufts=False,
+            is_unservable=False,
+            reason="illegal instruction; started again with the extra CPU buffers off",
+        )
+    if exit_code == EXIT_UNSERVABLE:
+        return replace(
+            state, delay_s=UNSERVABLE_RETRY_S, failures=0, is_unservable=True, reason=last_line
+        )
+    failures = 1 if lived_s >= STEADY_S else state.failures + 1
+    delay = min(MAX_DELAY_S, MIN_DELAY_S * 2.0 ** min(failures - 1, 10))
+    cause = signal_name(exit_code) if exit_code < 0 else f"exit code {exit_code}"
+    return replace(
+        state,
+        delay_s=delay,
+        failures=failures,
+        is_unservable=False,
+        reason=f"engine died ({cause}), started again in {delay:.0f} s",
+    )
+
+
+def signal_name(exit_code: int) -> str:
+    """Name of the signal in a negative exit code."""
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:
+        return f"signal {-exit_code}"

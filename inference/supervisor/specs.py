@@ -1,0 +1,53 @@
+"""From a model config to the spec of an engine process: the one mapper."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+from django.conf import settings
+
+from inference.bus import queue_config
+from inference.models import ModelConfig
+from inference.protocol.spec import EngineSpec, MockSpec
+from inference.queues.contract import QueueConfig
+from inference.registry.starter import starter_path
+
+
+def engine_spec(config: ModelConfig, *, redis_url: str, use_extra_bufts: bool) -> EngineSpec:
+    """What the next engine process of `config` is told."""
+    path = config.model_path
+    if config.engine_class == "llama" and not path:
+        path = str(starter_path())
+    defaults = QueueConfig()
+    bounds = queue_config()
+    return EngineSpec(
+        model=config.name,
+        engine_id=f"{config.name}-{secrets.token_hex(6)}",
+        redis_url=redis_url,
+        redis_prefix=settings.REDIS_PREFIX,
+        engine_class=config.engine_class,
+        model_path=path,
+        num_slots=config.num_slots,
+        context_len=config.context_len,
+        threads=config.threads,
+        flash_attention=config.flash_attention,
+        use_extra_bufts=use_extra_bufts,
+        n_gpu_layers=config.gpu_layers,
+        main_gpu=config.main_gpu,
+        tensor_split=tuple(float(part) for part in config.tensor_split),
+        chat_template=config.chat_template or None,
+        mock=MockSpec(
+            reply=settings.MOCK_REPLY,
+            delay_ms=settings.MOCK_DELAY_MS,
+            prefill_ms_per_token=settings.MOCK_PREFILL_MS_PER_TOKEN,
+            fail_after=settings.MOCK_FAIL_AFTER,
+            crash_after=settings.MOCK_CRASH_AFTER,
+        ),
+        queue=tuple(
+            (name, float(getattr(bounds, name)))
+            for name in QueueConfig.__dataclass_fields__
+            if getattr(bounds, name) != getattr(defaults, name)
+        ),
+        parent_pid=os.getpid(),
+    )

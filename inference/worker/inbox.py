@@ -1,0 +1,48 @@
+"""What the other threads tell the engine loop: plain values, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inference.engine.contract import SequenceRequest
+from inference.protocol.events import CancelledBy, Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Take this sequence in; it belongs to the lease with `epoch`."""
+
+    request: SequenceRequest
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """End a sequence on request."""
+
+    generation_id: str
+    by: CancelledBy
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """End a sequence with an error that isn't the engine's."""
+
+    generation_id: str
+    failure: Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Forget a sequence: its lease is another's now."""
+
+    generation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Nothing to do but look around (a drain began)."""
+
+
+Order: TypeAlias = Add | Abort | Fail | Drop | Wake

@@ -1,0 +1,196 @@
+"""From the queue to the engine: claim, render, tokenise, hand over.
+
+A request that can't be served ends here in one terminal event. Requests that need no slot
+(tokenise, count, render) are answered here too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from inference.engine.contract import Resume, SequenceRequest
+from inference.protocol.events import Event, Finished, Result
+from inference.protocol.requests import (
+    ChatPrompt,
+    CountRequest,
+    EngineRequest,
+    GenerateRequest,
+    Prompt,
+    RenderRequest,
+    TokenizeRequest,
+)
+from inference.protocol.results import (
+    CountResult,
+    RenderResult,
+    TokenizeResult,
+    UtilityResult,
+)
+from inference.queues.contract import Claim, Queue
+from inference.worker.failures import NotServedError, failure_of
+from inference.worker.inbox import Add, Order
+from inference.worker.outlet import Outlet
+from inference.worker.running import LeaseEvent, RunningSet
+from llamaweb.lib.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+
+CONTROL_WAIT_S = 1.0  # longest block on the control mark
+IDLE_LOOK_S = 0.5  # how often to look for work when nothing says so (expired leases, ageing)
+RETRY_S = 0.2
+
+
+class Pipeline(Protocol):
+    """Templates and tokens of the loaded model."""
+
+    def prepare(self, request: GenerateRequest) -> SequenceRequest:
+        """Render and tokenise."""
+        ...
+
+    def count(self, prompt: Prompt) -> int:
+        """Length of a prompt in tokens."""
+        ...
+
+    def render(self, prompt: ChatPrompt) -> str:
+        """The prompt as text."""
+        ...
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> tuple[int, ...]:
+        """Token ids of `text`."""
+        ...
+
+
+class Intake:
+    """Claims from a thread of its own while slots are free.
+
+    `free_slots()` says how many the engine has; claims on their way to it are counted here.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        engine_id: str,
+        queue: Queue,
+        pipeline: Pipeline,
+        running: RunningSet,
+        outlet: Outlet,
+        num_slots: int,
+        hand_over: Callable[[Order], None],
+        on_control: Callable[[], None],
+    ) -> None:
+        self._model = model
+        self._engine_id = engine_id
+        self._queue = queue
+        self._pipeline = pipeline
+        self._running = running
+        self._outlet = outlet
+        self._num_slots = num_slots
+        self._hand_over = hand_over
+        self._on_control = on_control
+        self._look = threading.Event()
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._watch, name="control", daemon=True),
+            threading.Thread(target=self._run, name="intake", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Start claiming."""
+        for thread in self._threads:
+            thread.start()
+
+    def look(self) -> None:
+        """Something may be claimable now: a slot became free."""
+        self._look.set()
+
+    def stop(self) -> None:
+        """Claim nothing more; returns when no claim is on its way to the engine."""
+        self._stopping.set()
+        self._look.set()
+        self._threads[1].join()
+
+    def _watch(self) -> None:
+        """Turn the queue's control mark into wake-ups."""
+        mark = ""
+        while not self._stopping.is_set():
+            try:
+                new = self._queue.wait_control(self._model, mark, CONTROL_WAIT_S)
+            except UnavailableError:
+                time.sleep(RETRY_S)
+                continue
+            if new != mark:
+                mark = new
+                self._look.set()
+                self._on_control()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._look.clear()
+            try:
+                took = self._claim()
+            except UnavailableError as error:
+                log.warning("redis is away: %s", error)
+                self._stopping.wait(RETRY_S)
+                continue
+            except Exception:
+                log.exception("intake failed")
+                self._stopping.wait(RETRY_S)
+                continue
+            if not took:
+                self._look.wait(IDLE_LOOK_S)
+
+    def _claim(self) -> bool:
+        held = len(self._running)
+        claims = self._queue.claim(
+            self._model,
+            self._engine_id,
+            slots=max(0, self._num_slots - held),
+            idle=held == 0,
+        )
+        for claim in claims:
+            self._take(claim)
+        return bool(claims)
+
+    def _take(self, claim: Claim) -> None:
+        running = self._running.add(claim)
+        generation_id = claim.request.generation_id
+        try:
+            if isinstance(claim.request, GenerateRequest):
+                prepared = self._pipeline.prepare(claim.request)
+                self._hand_over(Add(with_resume(prepared, claim), claim.epoch))
+                return
+            events: list[Event] = [Result(self._answer(claim.request)), Finished("stop")]
+        except Exception as error:
+            failure = failure_of(error)
+            if failure.code == "engine_failed":
+                log.exception("request %s could not be prepared", generation_id)
+            events = [failure]
+        self._outlet.put([LeaseEvent(generation_id, running.claim.epoch, e) for e in events])
+
+    def _answer(self, request: EngineRequest) -> UtilityResult:
+        if isinstance(request, TokenizeRequest):
+            return TokenizeResult(
+                self._pipeline.tokenize(
+                    request.text,
+                    add_special=request.add_special,
+                    parse_special=request.parse_special,
+                )
+            )
+        if isinstance(request, CountRequest):
+            return CountResult(self._pipeline.count(request.prompt))
+        if isinstance(request, RenderRequest):
+            return RenderResult(self._pipeline.render(request.prompt))
+        raise NotServedError(f"{type(request).__name__} is not served by this engine")
+
+
+def with_resume(prepared: SequenceRequest, claim: Claim) -> SequenceRequest:
+    """`prepared`, going on from what an earlier engine published."""
+    resume = None
+    if claim.resume is not None and claim.resume.token_ids:
+        resume = Resume(claim.resume.token_ids, claim.resume.draws)
+    return replace(prepared, resume=resume, alone=claim.alone)

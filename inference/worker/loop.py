@@ -1,0 +1,101 @@
+"""The engine loop: take in, step, hand out. Runs in the process's main thread."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Sequence
+
+from inference.engine.contract import EngineEvent, StepEngine
+from inference.protocol.events import is_terminal
+from inference.worker.failures import failure_of
+from inference.worker.inbox import Abort, Add, Drop, Fail, Order, Wake
+from inference.worker.outlet import Outlet
+from inference.worker.running import LeaseEvent
+
+log = logging.getLogger(__name__)
+
+IDLE_WAIT_S = 0.5  # longest sleep without work
+
+
+class Loop:
+    """Drives one engine. `steps` and `is_stepping` are read by the heartbeat."""
+
+    def __init__(self, engine: StepEngine, outlet: Outlet) -> None:
+        self._engine = engine
+        self._outlet = outlet
+        self._inbox: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._epochs: dict[str, int] = {}  # leases under which sequences were added
+        self._stopping = threading.Event()
+        self.steps = 0
+        self.is_stepping = False
+
+    def hand_over(self, order: Order) -> None:
+        """Queue an order; never blocks. Safe from every thread."""
+        self._inbox.put(order)
+
+    def stop(self) -> None:
+        """End `run` after the current step."""
+        self._stopping.set()
+        self._inbox.put(Wake())
+
+    def run(self) -> None:
+        """Until stopped: take in, step, hand out."""
+        while not self._stopping.is_set():
+            self._take_in()
+            if self._engine.has_work:
+                self.is_stepping = True
+                self._hand_out(self._engine.step())
+                self.steps += 1
+                self.is_stepping = self._engine.has_work
+
+    def _take_in(self) -> None:
+        """Carry out all waiting orders; sleep for one if there is nothing to compute."""
+        block = not self._engine.has_work
+        try:
+            order = self._inbox.get(block=block, timeout=IDLE_WAIT_S if block else None)
+            while True:
+                self._carry_out(order)
+                order = self._inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _carry_out(self, order: Order) -> None:
+        match order:
+            case Add(request, epoch):
+                self._add(order, request.generation_id, epoch)
+            case Abort(generation_id, by):
+                self._hand_out(self._engine.abort(generation_id, by))
+            case Fail(generation_id, failure):
+                if generation_id in self._epochs:
+                    self._engine.drop(generation_id)
+                    self._hand_out([EngineEvent(generation_id, failure)])
+            case Drop(generation_id):
+                self._engine.drop(generation_id)
+                self._epochs.pop(generation_id, None)
+            case Wake():
+                pass
+
+    def _add(self, order: Add, generation_id: str, epoch: int) -> None:
+        if generation_id in self._epochs:  # an older lease of the same generation
+            self._engine.drop(generation_id)
+        self._epochs[generation_id] = epoch
+        try:
+            self._engine.add(order.request)
+        except Exception as error:
+            failure = failure_of(error)
+            if failure.code == "engine_failed":
+                log.exception("sequence %s could not be added", generation_id)
+            self._hand_out([EngineEvent(generation_id, failure)])
+
+    def _hand_out(self, events: Sequence[EngineEvent]) -> None:
+        out = []
+        for item in events:
+            epoch = self._epochs.get(item.generation_id)
+            if epoch is None:
+                continue
+            out.append(LeaseEvent(item.generation_id, epoch, item.event))
+            if is_terminal(item.event):
+                del self._epochs[item.generation_id]
+        self._outlet.put(out)

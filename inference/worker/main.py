@@ -1,0 +1,137 @@
+"""The life of an engine process: load, warm up, serve, drain."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Mapping
+
+from inference.engine.contract import StepEngine
+from inference.engine.factory import build_engine
+from inference.engine.pipeline import build_pipeline
+from inference.protocol.spec import EngineSpec
+from inference.queues.connect import connect_queue
+from inference.queues.contract import Queue, QueueConfig
+from inference.worker.heartbeat import Heartbeat
+from inference.worker.inbox import Drop
+from inference.worker.intake import Intake
+from inference.worker.loop import Loop
+from inference.worker.outlet import Outlet
+from inference.worker.running import RunningSet
+from llamaweb.lib.clock import SystemClock
+
+log = logging.getLogger(__name__)
+
+DRAIN_S = 3.0  # running sequences get this long to end after SIGTERM; the rest is handed back
+DRAIN_LOOK_S = 0.05
+
+
+class Worker:
+    """One engine process around one loaded model."""
+
+    def __init__(self, spec: EngineSpec) -> None:
+        self._spec = spec
+        self._config = queue_config(spec)
+        self._queue: Queue = connect_queue(spec.redis_url, spec.redis_prefix, self._config)
+        self._running = RunningSet()
+        self._engine: StepEngine | None = None
+        self._loop: Loop | None = None
+        self._drain = threading.Event()
+        self._heartbeat = Heartbeat(
+            model=spec.model,
+            engine_id=spec.engine_id,
+            queue=self._queue,
+            running=self._running,
+            clock=SystemClock(),
+            interval_s=self._config.heartbeat_s,
+            hand_over=lambda order: self._loop.hand_over(order) if self._loop else None,
+            progress=self._progress,
+            info=self._info,
+        )
+
+    def run(self) -> None:
+        """Serve until SIGTERM."""
+        signal.signal(signal.SIGTERM, lambda *_: self._drain.set())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches the manager
+        self._heartbeat.start()
+        started_ts = time.monotonic()
+        engine, tokenizer = build_engine(self._spec)
+        self._engine = engine
+        pipeline = build_pipeline(tokenizer, self._spec.chat_template)
+        log.info("model %s loaded in %.1f s", self._spec.model, time.monotonic() - started_ts)
+        outlet = Outlet(
+            model=self._spec.model,
+            engine_id=self._spec.engine_id,
+            queue_=self._queue,
+            running=self._running,
+            on_stale=self._stale,
+            on_ended=lambda: intake.look(),
+        )
+        loop = self._loop = Loop(engine, outlet)
+        intake = Intake(
+            model=self._spec.model,
+            engine_id=self._spec.engine_id,
+            queue=self._queue,
+            pipeline=pipeline,
+            running=self._running,
+            outlet=outlet,
+            num_slots=engine.free_slots,
+            hand_over=loop.hand_over,
+            on_control=self._heartbeat.now,
+        )
+        outlet.start()
+        self._heartbeat.state = "ready"
+        self._heartbeat.now()
+        intake.start()
+        threading.Thread(target=self._drain_then_stop, args=(intake, loop), daemon=True).start()
+        loop.run()
+        self._hand_back(engine, outlet)
+        pipeline.close()
+        self._heartbeat.stop()
+        engine.close()
+
+    def _drain_then_stop(self, intake: Intake, loop: Loop) -> None:
+        self._drain.wait()
+        log.info("draining %d sequences", len(self._running))
+        self._heartbeat.state = "draining"
+        self._heartbeat.now()
+        intake.stop()
+        until = time.monotonic() + DRAIN_S
+        while len(self._running) and time.monotonic() < until:
+            time.sleep(DRAIN_LOOK_S)
+        loop.stop()
+
+    def _hand_back(self, engine: StepEngine, outlet: Outlet) -> None:
+        """Write what is computed, then give the unfinished leases back unharmed."""
+        outlet.stop()
+        for running in self._running:
+            request = running.claim.request
+            engine.drop(request.generation_id)
+            self._queue.release(
+                self._spec.model, self._spec.engine_id, request.generation_id, running.claim.epoch
+            )
+
+    def _stale(self, generation_id: str) -> None:
+        if self._loop is not None:
+            self._loop.hand_over(Drop(generation_id))
+
+    def _progress(self) -> tuple[int, bool]:
+        return (self._loop.steps, self._loop.is_stepping) if self._loop else (0, False)
+
+    def _info(self) -> Mapping[str, float | int | str]:
+        if self._engine is None:
+            return {}
+        return {
+            **self._engine.stats(),
+            "max_context": self._engine.max_context,
+            "num_slots": self._spec.num_slots,
+            "engine_class": self._spec.engine_class,
+        }
+
+
+def queue_config(spec: EngineSpec) -> QueueConfig:
+    """The queue's bounds as the supervisor sent them."""
+    types = {"max_queued": int, "max_queued_per_owner": int, "max_deaths": int, "stream_bytes": int}
+    return QueueConfig(**{name: types.get(name, float)(value) for name, value in spec.queue})

@@ -1,0 +1,206 @@
+"""From engine events to the generations' logs: merge, number, append; one call for all slots.
+
+While a call to Redis is on its way, further steps pile up and are merged into the next one, so
+a slow Redis costs larger deltas and never stops the engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from inference.protocol.events import (
+    Cancelled,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Progress,
+    Started,
+    is_terminal,
+)
+from inference.queues.contract import Append, AppendOutcome, Queue
+from inference.worker.running import LeaseEvent, Running, RunningSet
+from llamaweb.lib.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.2  # between two tries while Redis is away
+FLUSH_DEADLINE_S = 5.0  # how long stop() waits for the last events
+
+
+class Outlet:
+    """Publishes events from a thread of its own.
+
+    `on_stale(generation_id, epoch)` is called when the lease is no longer ours, `on_ended()` after
+    a terminal event was written (a slot may be free).
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        engine_id: str,
+        queue_: Queue,
+        running: RunningSet,
+        on_stale: Callable[[str], None],
+        on_ended: Callable[[], None],
+    ) -> None:
+        self._model = model
+        self._engine_id = engine_id
+        self._queue = queue_
+        self._running = running
+        self._on_stale = on_stale
+        self._on_ended = on_ended
+        self._inbox: queue.SimpleQueue[Sequence[LeaseEvent] | None] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outlet", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def put(self, events: Sequence[LeaseEvent]) -> None:
+        """Hand events over; never blocks."""
+        if events:
+            self._inbox.put(events)
+
+    def stop(self) -> None:
+        """Write what is there, then end the thread."""
+        self._inbox.put(None)
+        self._thread.join(FLUSH_DEADLINE_S)
+        self._stopping.set()
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            events, open_ = self._take()
+            try:
+                self._publish(events)
+            except Exception:
+                log.exception("outlet: events could not be published")
+
+    def _take(self) -> tuple[list[LeaseEvent], bool]:
+        """Everything that waits, at least one item; False when told to end."""
+        item = self._inbox.get()
+        events: list[LeaseEvent] = []
+        while True:
+            if item is None:
+                return events, False
+            events.extend(item)
+            try:
+                item = self._inbox.get_nowait()
+            except queue.Empty:
+                return events, True
+
+    def _publish(self, events: list[LeaseEvent]) -> None:
+        by_lease: dict[tuple[str, int], list[Event]] = {}
+        for item in events:
+            by_lease.setdefault((item.generation_id, item.epoch), []).append(item.event)
+        held: list[tuple[Running, Append]] = []
+        for (generation_id, epoch), batch in by_lease.items():
+            running = self._running.get(generation_id)
+            if running is None or running.claim.epoch != epoch:
+                continue  # events of a lease that ended
+            shaped = merge(shape(running, batch))
+            if shaped:
+                held.append((running, append_of(generation_id, running, shaped)))
+        if held:
+            self._settle(held, self._write([append for _, append in held]))
+
+    def _write(self, batch: list[Append]) -> Sequence[AppendOutcome]:
+        while True:
+            try:
+                return self._queue.append(self._model, self._engine_id, batch)
+            except UnavailableError as error:
+                log.warning("redis is away, %d logs wait: %s", len(batch), error)
+                if self._stopping.wait(RETRY_S):
+                    raise
+
+    def _settle(
+        self, held: list[tuple[Running, Append]], outcomes: Sequence[AppendOutcome]
+    ) -> None:
+        """Apply the outcome of each append to its lease."""
+        for (running, append), outcome in zip(held, outcomes, strict=True):
+            if outcome == "gap":
+                outcome = self._restore(running, append)
+            if outcome == "stale":
+                self._running.remove(append.generation_id, append.epoch)
+                self._on_stale(append.generation_id)
+                continue
+            for event in append.events:
+                running.log.add(event)
+            if running.log.terminal is not None:
+                self._running.remove(append.generation_id, append.epoch)
+                self._on_ended()
+            elif outcome == "full":
+                self._queue.fold(
+                    self._model,
+                    self._engine_id,
+                    append.generation_id,
+                    append.epoch,
+                    running.log.snapshot(),
+                )
+
+    def _restore(self, running: Running, append: Append) -> AppendOutcome:
+        """Redis lost entries that it had acknowledged: write the log again, then the append."""
+        if not self._queue.restore(self._engine_id, running.claim, running.log.snapshot()):
+            return "stale"
+        log.warning("restored the log of %s after lost entries", append.generation_id)
+        outcome = self._write([append])[0]
+        return "stale" if outcome == "gap" else outcome
+
+
+def shape(running: Running, events: Sequence[Event]) -> list[Event]:
+    """The events as readers of this log should see them.
+
+    A resumed generation has started already: its second start, and progress behind what readers
+    saw, stay hidden, and the usage keeps the first start's cached tokens.
+    """
+    out: list[Event] = []
+    for event in events:
+        if running.resumed:
+            if isinstance(event, Started | Progress):
+                continue
+            started = running.log.started
+            if started is not None and isinstance(event, Finished | Failed | Cancelled):
+                usage = replace(event.usage, cached_tokens=started.cached_tokens)
+                event = replace(event, usage=usage)
+        out.append(event)
+        if is_terminal(event):
+            break
+    return out
+
+
+def merge(events: Sequence[Event]) -> list[Event]:
+    """Join neighbouring deltas of one kind and keep only the last of neighbouring progresses."""
+    out: list[Event] = []
+    for event in events:
+        last = out[-1] if out else None
+        if isinstance(event, Delta) and isinstance(last, Delta) and last.kind == event.kind:
+            out[-1] = Delta(
+                text=last.text + event.text,
+                token_ids=last.token_ids + event.token_ids,
+                draws=last.draws + event.draws,
+                kind=event.kind,
+                logprobs=last.logprobs + event.logprobs,
+            )
+        elif isinstance(event, Progress) and isinstance(last, Progress):
+            out[-1] = event
+        else:
+            out.append(event)
+    return out
+
+
+def append_of(generation_id: str, running: Running, events: Sequence[Event]) -> Append:
+    """Number `events` behind what is written."""
+    return Append(
+        generation_id=generation_id,
+        epoch=running.claim.epoch,
+        incarnation=running.claim.incarnation,
+        first_seq=running.log.next_seq,
+        events=tuple(events),
+    )
