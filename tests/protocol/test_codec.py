@@ -1,0 +1,94 @@
+"""Every protocol value survives the codec; nothing else gets through."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+
+from inference.protocol.codec import (
+    DecodeError,
+    decode_event,
+    decode_request,
+    decode_snapshot,
+    encode_event,
+    encode_request,
+    encode_snapshot,
+)
+from inference.protocol.events import Delta, Entry, Event, Started
+from inference.protocol.fold import EMPTY, fold
+from inference.protocol.requests import EngineRequest, GenerateRequest, TextPrompt
+from inference.protocol.spec import EngineSpec, MockSpec, decode_spec, encode_spec
+from tests.protocol import strategies as s
+
+REQUEST = GenerateRequest("g", "m", "user:1", "user:1", TextPrompt("hi"), 7, 1.0, 2.0)
+
+
+@given(s.requests)
+def test_requests_survive(request: EngineRequest) -> None:
+    assert decode_request(encode_request(request)) == request
+
+
+@given(s.events)
+def test_events_survive(event: Event) -> None:
+    assert decode_event(encode_event(event)) == event
+
+
+@given(s.deltas, s.terminals)
+def test_snapshots_survive(delta: Delta, terminal: Event) -> None:
+    entries = [Entry(0, Started(3, 1)), Entry(1, delta), Entry(2, terminal)]
+    snapshot = fold(EMPTY, entries)
+    assert decode_snapshot(encode_snapshot(snapshot)) == snapshot
+
+
+def test_specs_survive() -> None:
+    spec = EngineSpec("m", "e", "unix:///x", "p:", tensor_split=(0.5, 0.5), mock=MockSpec("hi", 2.0))
+    assert decode_spec(encode_spec(spec)) == spec
+
+
+def test_defaults_are_not_written_but_the_version_is() -> None:
+    plain = json.loads(encode_request(REQUEST))
+    assert plain["version"] == 1
+    assert "lane" not in plain
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"version": 2},
+        {"version": None},
+        {"seed": "7"},
+        {"seed": True},
+        {"unknown": 1},
+        {"lane": "express"},
+        {"prompt": {"t": "os.system"}},
+        {"prompt": None},
+        {"t": "Started"},
+    ],
+)
+def test_what_is_not_of_this_version_is_refused(damage: dict[str, object]) -> None:
+    plain = {**json.loads(encode_request(REQUEST)), **damage}
+    with pytest.raises(DecodeError):
+        decode_request(json.dumps(plain))
+
+
+@pytest.mark.parametrize("missing", ["version", "seed", "prompt", "t"])
+def test_missing_fields_are_refused(missing: str) -> None:
+    plain = json.loads(encode_request(REQUEST))
+    del plain[missing]
+    with pytest.raises(DecodeError):
+        decode_request(json.dumps(plain))
+
+
+@pytest.mark.parametrize("text", ["", "[", "null", "[" * 100_000, '{"t":"Delta"}'])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(DecodeError):
+        decode_event(text)
+
+
+def test_infinite_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode_request(
+            GenerateRequest("g", "m", "o", "c", TextPrompt("hi"), 7, float("inf"), 2.0)
+        )

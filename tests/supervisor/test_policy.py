@@ -1,0 +1,53 @@
+"""When a dead engine starts again."""
+
+from __future__ import annotations
+
+import signal
+
+from inference.supervisor.policy import (
+    EXIT_UNSERVABLE,
+    MAX_DELAY_S,
+    STEADY_S,
+    UNSERVABLE_RETRY_S,
+    Restart,
+    after_exit,
+)
+
+
+def crash(state: Restart, lived_s: float = 1.0) -> Restart:
+    return after_exit(state, exit_code=-signal.SIGSEGV, lived_s=lived_s, last_line="")
+
+
+def test_crashes_back_off_and_stop_growing() -> None:
+    state, delays = Restart(), []
+    for _ in range(8):
+        state = crash(state)
+        delays.append(state.delay_s)
+    assert delays == [1, 2, 4, 8, 16, MAX_DELAY_S, MAX_DELAY_S, MAX_DELAY_S]
+    assert "SIGSEGV" in state.reason
+
+
+def test_a_steady_life_is_forgiven() -> None:
+    state = crash(crash(crash(Restart())))
+    assert crash(state, lived_s=STEADY_S).delay_s == 1
+
+
+def test_an_illegal_instruction_turns_the_extra_buffers_off_once() -> None:
+    first = after_exit(Restart(), exit_code=-signal.SIGILL, lived_s=1, last_line="")
+    assert (first.delay_s, first.use_extra_bufts) == (0, False)
+    second = after_exit(first, exit_code=-signal.SIGILL, lived_s=1, last_line="")
+    assert (second.delay_s, second.use_extra_bufts) == (1, False)
+
+
+def test_an_unservable_model_says_why_and_waits() -> None:
+    state = after_exit(
+        Restart(), exit_code=EXIT_UNSERVABLE, lived_s=1, last_line="no such file: x.gguf"
+    )
+    assert state.is_unservable
+    assert (state.delay_s, state.reason) == (UNSERVABLE_RETRY_S, "no such file: x.gguf")
+    assert not crash(state).is_unservable
+
+
+def test_a_drained_engine_starts_at_once() -> None:
+    state = after_exit(crash(Restart()), exit_code=0, lived_s=1, last_line="")
+    assert (state.delay_s, state.failures) == (0, 0)
