@@ -208,7 +208,10 @@ class Queue(Protocol):
         ...
 
     def cancel(self, model: str, generation_id: str, by: CancelledBy) -> bool:
-        """Ask for the end. Queued: it ends now. Running: the engine is told. False: unknown or ended."""
+        """Ask for the end. Queued: it ends now. Running: the engine is told.
+
+        False: unknown or ended.
+        """
         ...
 
     def status(self, model: str, generation_id: str) -> Status | None:
@@ -222,7 +225,10 @@ class Queue(Protocol):
     def reader_renew(
         self, model: str, reader_id: str, generation_ids: Sequence[str]
     ) -> tuple[str, ...]:
-        """Renew the reader lease of generations with `keep` False; returns those not known any more."""
+        """Renew the reader lease of generations with `keep` False.
+
+        Returns those that are unknown or ended.
+        """
         ...
 
     def load(self, model: str) -> Load:
@@ -248,7 +254,9 @@ class Queue(Protocol):
         """
         ...
 
-    def append(self, model: str, engine_id: str, batch: Sequence[Append]) -> tuple[AppendOutcome, ...]:
+    def append(
+        self, model: str, engine_id: str, batch: Sequence[Append]
+    ) -> tuple[AppendOutcome, ...]:
         """Write the events of one step, for all generations of `batch` in one atomic call.
 
         A terminal event ends the generation and its lease, and enters it in the finished set
@@ -256,13 +264,16 @@ class Queue(Protocol):
         """
         ...
 
-    def fold(self, model: str, engine_id: str, generation_id: str, epoch: int, snapshot: Snapshot) -> bool:
-        """Replace the entries up to `snapshot.seq` by the snapshot. False: not the owner any more."""
+    def fold(
+        self, model: str, engine_id: str, generation_id: str, epoch: int, snapshot: Snapshot
+    ) -> bool:
+        """Replace the entries up to `snapshot.seq` by the snapshot.
+
+        False: not the owner any more.
+        """
         ...
 
-    def restore(
-        self, engine_id: str, claim: Claim, snapshot: Snapshot
-    ) -> bool:
+    def restore(self, engine_id: str, claim: Claim, snapshot: Snapshot) -> bool:
         """Write a generation's log again after Redis lost some or all of it.
 
         Same incarnation and seqs, so readers notice nothing. False: somebody else owns it now.

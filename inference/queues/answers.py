@@ -1,0 +1,192 @@
+"""What the scripts answer, as values of the contract. Clients may or may not decode responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from inference.protocol.codec import decode_event, decode_snapshot
+from inference.protocol.events import CancelledBy, Entry, Snapshot
+from inference.protocol.fold import EMPTY, fold
+from inference.queues.config import busy
+from inference.queues.contract import (
+    AppendOutcome,
+    BeatReply,
+    Cursor,
+    EngineStatus,
+    FinishedEntry,
+    Load,
+    Position,
+    QueueConfig,
+    Read,
+    Reaped,
+    State,
+    Status,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim as the script gives it; `anew`: the log must go on under the next incarnation."""
+
+    generation_id: str
+    request_text: str
+    epoch: int
+    incarnation: int
+    anew: bool
+    alone: bool
+    queued_s: float
+    resume: Snapshot | None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ended:
+    """A member of a finished set; sorts by time, then model and id."""
+
+    at_ms: int
+    model: str
+    generation_id: str
+    on_finish: str
+
+    @property
+    def entry(self) -> FinishedEntry:
+        """The contract's value."""
+        return FinishedEntry(self.generation_id, self.on_finish)
+
+
+def text(value: Any) -> str:
+    """Text of an answer, whichever way the client decodes."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def texts(reply: Any) -> tuple[str, ...]:
+    """All of a list."""
+    return tuple(text(item) for item in reply)
+
+
+def entry_of(entry_id: Any, fields: Any) -> tuple[Cursor, Entry]:
+    """One stream entry: its cursor and event. `fields` is a flat list or a mapping."""
+    incarnation, seq = text(entry_id).split("-")
+    event = next(iter(fields.values())) if isinstance(fields, dict) else fields[1]
+    return Cursor(int(incarnation), int(seq)), Entry(int(seq), decode_event(event))
+
+
+def submit(config: QueueConfig) -> Callable[[Any], Position]:
+    """Position, or BusyError."""
+
+    def parse(reply: Any) -> Position:
+        verdict = text(reply[0])
+        if verdict != "ok":
+            raise busy(verdict, config)
+        return Position(int(reply[1]), int(reply[2]))
+
+    return parse
+
+
+def status(reply: Any) -> Status | None:
+    """State of one generation."""
+    if reply is None:
+        return None
+    state, incarnation, last, deaths, epoch, cancel, ahead, waiting = reply
+    return Status(
+        state=cast(State, text(state)),
+        incarnation=int(incarnation),
+        last_seq=int(last),
+        deaths=int(deaths),
+        epoch=int(epoch),
+        position=None if int(ahead) < 0 else Position(int(ahead), int(waiting)),
+        cancel_requested=cast(CancelledBy, text(cancel)) if cancel else None,
+    )
+
+
+def places(reply: Any) -> tuple[Position | None, ...]:
+    """One position for each id asked."""
+    return tuple(
+        None if int(ahead) < 0 else Position(int(ahead), int(waiting)) for ahead, waiting in reply
+    )
+
+
+def read(cursor: Cursor) -> Callable[[Any], Read]:
+    """What lies behind `cursor`."""
+
+    def parse(reply: Any) -> Read:
+        if reply is None:
+            return Read(cursor, gone=True)
+        incarnation = int(reply[0])
+        reset, seq = None, cursor.seq
+        if text(reply[1]) == "1":
+            reset = decode_snapshot(reply[2]) if reply[2] else EMPTY
+            seq = reset.seq
+        entries = tuple(entry_of(*item)[1] for item in reply[3])
+        seq = entries[-1].seq if entries else seq
+        return Read(Cursor(incarnation, seq), entries, reset)
+
+    return parse
+
+
+def load(reply: Any) -> Load:
+    """How busy a model is."""
+    owners = texts(reply[3])
+    by_owner = {owner: int(count) for owner, count in zip(owners[::2], owners[1::2], strict=True)}
+    return Load(int(reply[0]), int(reply[1]), int(reply[2]), by_owner)
+
+
+def engines(reply: Any) -> tuple[EngineStatus, ...]:
+    """Heartbeats by engine id."""
+    found = [
+        EngineStatus(age_s=int(age) / 1000, **json.loads(record)) for age, record in reply if record
+    ]
+    return tuple(sorted(found, key=lambda engine: engine.engine_id))
+
+
+def claimed(reply: Any) -> tuple[Claimed, ...]:
+    """Claims with their logs folded."""
+    return tuple(_claimed(item) for item in reply)
+
+
+def _claimed(item: Any) -> Claimed:
+    generation_id, request, epoch, incarnation, anew, alone, queued_ms, snapshot, entries = item
+    resume: Snapshot | None = None
+    if snapshot or entries:
+        start = decode_snapshot(snapshot) if snapshot else EMPTY
+        resume = fold(start, [entry_of(*entry)[1] for entry in entries])
+    return Claimed(
+        generation_id=text(generation_id),
+        request_text=text(request),
+        epoch=int(epoch),
+        incarnation=int(incarnation),
+        anew=text(anew) == "1",
+        alone=text(alone) == "1",
+        queued_s=int(queued_ms) / 1000,
+        resume=resume if resume is not None and resume.seq >= 0 else None,
+    )
+
+
+def outcomes(reply: Any) -> tuple[AppendOutcome, ...]:
+    """One outcome for each generation of the batch."""
+    return tuple(cast(AppendOutcome, text(item)) for item in reply)
+
+
+def beat(reply: Any) -> BeatReply:
+    """Lost and cancelled generations."""
+    lost, cancelled = texts(reply[0]), texts(reply[1])
+    pairs = zip(cancelled[::2], cancelled[1::2], strict=True)
+    return BeatReply(lost, tuple((item, cast(CancelledBy, by)) for item, by in pairs))
+
+
+def reaped(reply: Any) -> Reaped:
+    """What a sweep changed."""
+    return Reaped(texts(reply[0]), texts(reply[1]), texts(reply[2]))
+
+
+def ended(model: str) -> Callable[[Any], tuple[Ended, ...]]:
+    """The finished set of `model`."""
+
+    def parse(reply: Any) -> tuple[Ended, ...]:
+        flat = texts(reply)
+        rows = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+        return tuple(Ended(int(at), model, item, on_finish) for at, item, on_finish in rows)
+
+    return parse

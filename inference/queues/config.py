@@ -1,0 +1,51 @@
+"""A queue's bounds in the units of the scripts, and the errors its refusals become."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from inference.queues.contract import QueueConfig
+from llamaweb.lib.errors import BusyError
+
+ENGINE_SHOWN_S: Final = 60.0  # a silent engine is listed that long
+UTILITIES_A_CLAIM: Final = 32  # utility requests handed out by one claim at most
+RETRY_QUEUE_S: Final = 5.0
+RETRY_MEMORY_S: Final = 10.0
+
+
+def ms(seconds: float) -> int:
+    """Whole milliseconds."""
+    return int(seconds * 1000)
+
+
+def script_config(config: QueueConfig) -> str:
+    """JSON text of what the scripts need: milliseconds, bytes, counts."""
+    return json.dumps(
+        {
+            "max_queued": config.max_queued,
+            "max_queued_per_owner": config.max_queued_per_owner,
+            "lease": ms(config.lease_s),
+            "reader_lease": ms(config.reader_lease_s),
+            "background_age": ms(config.background_age_s),
+            "max_deaths": config.max_deaths,
+            "stream_bytes": config.stream_bytes,
+            "ended_keep": ms(config.ended_keep_s),
+            "unfinalised_keep": ms(config.unfinalised_keep_s),
+            "memory_refuse_ratio": config.memory_refuse_ratio,
+            "engine_shown": ms(ENGINE_SHOWN_S),
+        },
+        separators=(",", ":"),
+    )
+
+
+def busy(reason: str, config: QueueConfig) -> BusyError:
+    """The refusal for `reason`: "queue_full", "owner_queue_full" or "memory"."""
+    if reason == "queue_full":
+        text = f"the model's queue is full ({config.max_queued} requests wait)"
+    elif reason == "owner_queue_full":
+        text = f"you have {config.max_queued_per_owner} requests waiting already, the most allowed"
+    else:
+        text = "the server's memory for queues is nearly full"
+    retry = RETRY_MEMORY_S if reason == "memory" else RETRY_QUEUE_S
+    return BusyError(text, reason=reason, retry_after_s=retry)

@@ -1,0 +1,37 @@
+-- ARGV: id, request, lane, owner, on_finish, deadline, submitted_at, "1" with a reader
+-- returns {"ok", ahead, waiting} or {reason}
+local id, request, lane, owner, on_finish = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+promote()
+local known = redis.call('HGET', generation(id), 'state')
+if known == 'queued' then
+  local ahead, waiting = place(id)
+  return { 'ok', ahead, waiting }
+elseif known then
+  return { 'ok', 0, redis.call('ZCARD', WAITING) - lane_len('utility') }
+end
+
+if redis.call('ZCARD', WAITING) >= CFG.max_queued then return { 'queue_full' } end
+local owned = tonumber(redis.call('HGET', OWNED, owner) or '0')
+if owned >= CFG.max_queued_per_owner then return { 'owner_queue_full' } end
+local info = redis.call('INFO', 'memory')
+local limit = tonumber(string.match(info, 'maxmemory:(%d+)'))
+local used = tonumber(string.match(info, 'used_memory:(%d+)'))
+if limit > 0 and used > limit * CFG.memory_refuse_ratio then return { 'memory' } end
+
+-- Asked before this server started: it may have been here and lost, with readers left that know
+-- its old entries. They are told apart by an incarnation that no earlier server gave.
+local run, started = server()
+local incarnation = 1
+if tonumber(ARGV[10]) < started then incarnation = math.floor(started / 1000) end
+
+redis.call('HSET', generation(id),
+  'request', request, 'lane', lane, 'owner', owner, 'on_finish', on_finish,
+  'deadline', ARGV[9], 'submitted', int(NOW), 'number', redis.call('HINCRBY', META, 'number', 1),
+  'incarnation', int(incarnation), 'last', '-1', 'folded', '-1', 'bytes', '0', 'epoch', '0',
+  'deaths', '0', 'cancel', '', 'run', run, 'prompt', '0', 'cached', '0', 'completion', '0')
+enqueue(id, lane)
+if ARGV[11] == '1' then redis.call('ZADD', READERS, NOW + CFG.reader_lease, id) end
+bump_control()
+bump_places()
+local ahead, waiting = place(id)
+return { 'ok', ahead, waiting }
