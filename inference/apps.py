@@ -1,0 +1,11 @@
+"""Django's view of this app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class InferenceConfig(AppConfig):
+    """See ARCHITECTURE.md for what lives here."""
+
+    name = "inference"

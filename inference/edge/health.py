@@ -1,0 +1,28 @@
+"""`/health`: whether an engine can answer now. Public, and cheap enough to be asked often."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, JsonResponse
+
+from inference.edge.errors import error_body
+from llamaweb.lib.errors import LlamawebError
+
+RETRY_AFTER_S = 1
+
+
+async def health(request: HttpRequest) -> JsonResponse:
+    """200 `{"status":"ok"}`, or 503 with the reason until an engine is ready."""
+    if request.method not in ("GET", "HEAD"):
+        return JsonResponse(error_body(405, "use GET"), status=405, headers={"Allow": "GET, HEAD"})
+    from inference import api
+
+    try:
+        summary = await api.engine_status()
+        is_ready, reason = summary.ready, summary.reason
+    except LlamawebError as error:
+        is_ready, reason = False, error.message
+    if is_ready:
+        return JsonResponse({"status": "ok"}, headers={"Cache-Control": "no-store"})
+    body = error_body(503, "Loading model", reason=reason)
+    headers = {"Cache-Control": "no-store", "Retry-After": str(RETRY_AFTER_S)}
+    return JsonResponse(body, status=503, headers=headers)

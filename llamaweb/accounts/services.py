@@ -1,0 +1,122 @@
+"""What can be done to accounts. Each act and its audit event share one transaction."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from llamaweb.accounts import keys
+from llamaweb.accounts.models import ApiKey, AuditAction, AuditEvent, Scope, User
+from llamaweb.lib.errors import InvalidError
+
+NAME_LEN = 100
+MAX_KEYS_PER_USER = 100
+
+
+def audit_record(
+    *,
+    action: AuditAction,
+    actor: User | None,
+    target: Any,
+    address: str | None = None,
+    **detail: str | int | float | bool | list[str] | None,
+) -> AuditEvent:
+    """Write down an act; call it inside the act's transaction.
+
+    Raises:
+        RuntimeError: outside a transaction, where act and record could part.
+    """
+    connection = transaction.get_connection()
+    if not connection.in_atomic_block:
+        raise RuntimeError("an audit event belongs into the transaction of its act")
+    return AuditEvent.objects.create(
+        at=timezone.now(),
+        action=action,
+        actor_id=actor.pk if actor else None,
+        actor_name=actor.get_username() if actor else "",
+        object_type=target._meta.label_lower,
+        object_id=str(target.pk),
+        address=address or None,
+        detail=detail,
+    )
+
+
+def api_key_create(
+    *,
+    user: User,
+    name: str,
+    scopes: Sequence[str] = (Scope.INFERENCE,),
+    expires_at: dt.datetime | None = None,
+    actor: User | None = None,
+    address: str | None = None,
+) -> tuple[ApiKey, str]:
+    """Make a key for `user`; returns the row and the key itself, which nobody can read again.
+
+    Raises:
+        InvalidError: no or too long a name, unknown scope, expiry in the past, too many keys.
+    """
+    now = timezone.now()
+    _check(user, name, scopes, expires_at, now)
+    raw = keys.new_key()
+    with transaction.atomic():
+        key = ApiKey.objects.create(
+            user=user,
+            name=name.strip(),
+            prefix=keys.shown(raw),
+            digest=keys.digest(raw, settings.API_KEY_HMAC_KEY),
+            scopes=sorted({str(scope) for scope in scopes}),
+            created_at=now,
+            expires_at=expires_at,
+        )
+        audit_record(
+            action=AuditAction.API_KEY_CREATED,
+            actor=actor,
+            target=key,
+            address=address,
+            name=key.name,
+            owner=user.get_username(),
+            scopes=key.scopes,
+        )
+    return key, raw
+
+
+def _check(
+    user: User,
+    name: str,
+    scopes: Sequence[str],
+    expires_at: dt.datetime | None,
+    now: dt.datetime,
+) -> None:
+    if not 0 < len(name.strip()) <= NAME_LEN:
+        raise InvalidError(f"the name must have 1 to {NAME_LEN} characters", param="name")
+    unknown = [scope for scope in scopes if scope not in Scope.values]
+    if unknown or not scopes:
+        allowed = ", ".join(Scope.values)
+        raise InvalidError(f"scopes must be some of: {allowed}", param="scopes")
+    if expires_at is not None and expires_at <= now:
+        raise InvalidError("the expiry must lie in the future", param="expires_at")
+    if user.api_keys.filter(revoked_at=None).count() >= MAX_KEYS_PER_USER:
+        raise InvalidError(f"a user may have {MAX_KEYS_PER_USER} keys; revoke one first")
+
+
+def api_key_revoke(*, key: ApiKey, actor: User | None = None, address: str | None = None) -> bool:
+    """Make `key` worthless at once. False: it was revoked already."""
+    with transaction.atomic():
+        changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(
+            revoked_at=timezone.now()
+        )
+        if changed:
+            audit_record(
+                action=AuditAction.API_KEY_REVOKED,
+                actor=actor,
+                target=key,
+                address=address,
+                name=key.name,
+            )
+    key.refresh_from_db()
+    return bool(changed)

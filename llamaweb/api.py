@@ -1,0 +1,151 @@
+"""The NinjaAPI objects: which routers are mounted where, and one table of errors a family.
+
+A handler here is the only place where an exception becomes a response; routes just raise.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+import structlog
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from ninja.parser import Parser
+from ninja.renderers import BaseRenderer
+
+from inference.edge.errors import ErrorReply, error_body, error_reply
+from llamaweb.accounts.auth import ApiKeyAuth
+from llamaweb.lib.errors import InvalidError, LlamawebError
+
+log = structlog.get_logger(__name__)
+
+JSON_TYPE = "application/json; charset=utf-8"
+MAX_MESSAGE_LEN = 500
+# Parts of a pydantic location that name a type of a union, not a field.
+_TYPE_LABEL_RE = re.compile(r"^(str|int|float|bool|none|bytes|.*[\[\]() ].*)$")
+
+
+class OrjsonParser(Parser):
+    """Bodies are JSON objects whatever the content type says, as in other servers of this API."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        """The body as an object.
+
+        Raises:
+            InvalidError: not JSON, nested too deeply, or not an object.
+        """
+        try:
+            data = orjson.loads(request.body)
+        except orjson.JSONDecodeError as error:
+            # The decoder's message holds the place, not the text.
+            raise InvalidError(f"the body is not valid JSON: {error.msg}") from None
+        if not isinstance(data, dict):
+            raise InvalidError("the body must be a JSON object")
+        return data
+
+
+class OrjsonRenderer(BaseRenderer):
+    """JSON through orjson."""
+
+    media_type = "application/json"
+
+    def render(self, request: HttpRequest, data: Any, *, response_status: int) -> bytes:
+        """The body of a response."""
+        return orjson.dumps(data)
+
+
+def respond(reply: ErrorReply) -> HttpResponse:
+    """An error of the OpenAI family as a response."""
+    return HttpResponse(
+        orjson.dumps(reply.body),
+        status=reply.status,
+        content_type=JSON_TYPE,
+        headers=reply.headers,
+    )
+
+
+@csrf_exempt
+async def not_found(request: HttpRequest, _rest: str = "") -> HttpResponse:
+    """Any address below /v1 that nobody serves."""
+    return respond(ErrorReply(404, error_body(404, "File Not Found")))
+
+
+def _expected(request: HttpRequest, error: Any) -> HttpResponse:
+    return respond(error_reply(error))
+
+
+def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
+    """ninja's and pydantic's findings: the first one, by its JSON path."""
+    first = error.errors[0] if error.errors else {"loc": (), "msg": "invalid request"}
+    param = json_path(tuple(first["loc"]))
+    message = str(first["msg"]).removeprefix("Value error, ")[:MAX_MESSAGE_LEN]
+    text = f"{param}: {message}" if param else message
+    return respond(ErrorReply(400, error_body(400, text, param=param)))
+
+
+def json_path(location: tuple[Any, ...]) -> str | None:
+    """ninja's ("body", "payload", "messages", 0, "role") as `messages[0].role`."""
+    parts = location[2:] if location[:1] == ("body",) else location[1:]
+    path = ""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif not _TYPE_LABEL_RE.match(str(part)):
+            path += f".{part}" if path else str(part)
+    return path or None
+
+
+def _http(request: HttpRequest, error: Any) -> HttpResponse:
+    if isinstance(error.__cause__, LlamawebError):  # ninja wraps what a parser raises
+        return respond(error_reply(error.__cause__))
+    return respond(ErrorReply(error.status_code, error_body(error.status_code, error.message)))
+
+
+def _absent(request: HttpRequest, error: Any) -> HttpResponse:
+    return respond(ErrorReply(404, error_body(404, "File Not Found")))
+
+
+def _too_big(request: HttpRequest, error: Any) -> HttpResponse:
+    return respond(ErrorReply(413, error_body(413, "the request body is too large")))
+
+
+def _unexpected(request: HttpRequest, error: Any) -> HttpResponse:
+    """Our fault: details go to the log, the id to the client."""
+    request_id = request.META.get("llamaweb.request_id", "")
+    log.error("unexpected_error", path=request.path, exc_info=error)
+    message = f"internal error; the log has more under {request_id}"
+    return respond(ErrorReply(500, error_body(500, message, request_id=request_id)))
+
+
+OPENAI_HANDLERS: tuple[tuple[type[Exception], Any], ...] = (
+    (LlamawebError, _expected),
+    (ValidationError, _invalid),
+    (HttpError, _http),
+    (Http404, _absent),
+    (RequestDataTooBig, _too_big),
+    (Exception, _unexpected),
+)
+
+
+def _openai_family() -> NinjaAPI:
+    api = NinjaAPI(
+        title="llamaweb: OpenAI-compatible API",
+        version="1",
+        urls_namespace="openai",
+        auth=ApiKeyAuth(),
+        parser=OrjsonParser(),
+        renderer=OrjsonRenderer(),
+        docs_url=None,  # its page loads scripts from elsewhere
+    )
+    for kind, handler in OPENAI_HANDLERS:
+        api.add_exception_handler(kind, handler)
+    api.add_router("", "inference.edge.openai.routes.router")
+    return api
+
+
+openai_api = _openai_family()

@@ -1,0 +1,283 @@
+"""The environment, typed: the one list of everything that can be set from outside.
+
+`Env` is the table: a field `port` is read from `LLAMAWEB_PORT` (`database_url` from `DATABASE_URL`)
+and its metadata make docs/configuration.md. A secret may stand in a file named by
+`LLAMAWEB_<NAME>_FILE` instead. Unknown `LLAMAWEB_*` names and bad values are refused together.
+"""
+
+# ruff: noqa: RUF009  (`var` returns a dataclass field)
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llamaweb import env_kinds as kinds
+from llamaweb.env_kinds import Kind, Network
+
+PREFIX = "LLAMAWEB_"
+FILE_SUFFIX = "_FILE"
+SECRET_FILE_BYTES = 64 * 1024
+LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+
+
+class EnvError(Exception):
+    """What is wrong with the environment: `problems` has one sentence a variable."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+def var(kind: Kind, default: Any, help_text: str, *, unset: str = "", secret: bool = False) -> Any:
+    """A field of `Env`. `unset` says in words what happens without the variable."""
+    metadata = {"kind": kind, "help": help_text, "unset": unset, "secret": secret}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """Every setting of an instance, checked."""
+
+    # --- address
+    host: str = var(kinds.LISTEN_ADDRESS, "127.0.0.1", "Address the web server listens on.")
+    port: int = var(kinds.integer(1, 65535), 8000, "Port the web server listens on.")
+    public_url: str = var(
+        kinds.ORIGIN,
+        "",
+        "Address people type; https:// turns on secure cookies and HSTS.",
+        unset="http://HOST:PORT",
+    )
+    allowed_hosts: tuple[str, ...] = var(
+        kinds.listing(kinds.HOST_NAME),
+        (),
+        "Host names the server answers to.",
+        unset="localhost, 127.0.0.1, [::1], HOST and PUBLIC_URL's host",
+    )
+    trusted_proxies: tuple[Network, ...] = var(
+        kinds.listing(kinds.NETWORK),
+        (),
+        "Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.",
+    )
+    cors_origins: tuple[str, ...] = var(
+        kinds.listing(kinds.ORIGIN), (), "Origins whose pages may call the API; none: no CORS."
+    )
+    # --- state
+    data_dir: Path = var(
+        kinds.path(),
+        Path("var"),
+        "Folder for everything this instance keeps (mode 0700).",
+    )
+    database_url: str = var(
+        kinds.DATABASE_URL,
+        "",
+        "Database.",
+        unset="SQLite, DATA_DIR/db.sqlite3",
+        secret=True,
+    )
+    database_pool: int = var(
+        kinds.integer(1, 200), 10, "PostgreSQL connections a process holds at most."
+    )
+    redis_url: str = var(
+        kinds.REDIS_URL,
+        "",
+        "Redis or Valkey server.",
+        unset="an embedded server on a socket in DATA_DIR/run",
+        secret=True,
+    )
+    redis_prefix: str = var(
+        kinds.text("letters, digits and . _ : -", r"[A-Za-z0-9._:-]{1,64}"),
+        "llamaweb:",
+        "Start of every Redis key; give each instance on one server its own.",
+    )
+    # --- engine
+    model: Path | None = var(
+        kinds.path(), None, "GGUF file of the first model.", unset="the starter model"
+    )
+    engine: str = var(
+        kinds.choice("llama", "mock"), "llama", "Engine class; mock needs no model and no CPU."
+    )
+    engine_slots: int = var(kinds.integer(1, 256), 4, "Generations one engine runs side by side.")
+    engine_context: int = var(
+        kinds.integer(0, 16_777_216), 0, "Tokens a slot; 0: the smaller of the model's and 8192."
+    )
+    engine_threads: int = var(kinds.integer(0, 1024), 0, "Threads an engine; 0: cores - 1.")
+    gpu_layers: int = var(kinds.integer(-1, 10_000), 0, "Layers put on the GPU; -1: all.")
+    mock_reply: str = var(kinds.text(), "", "Mock: the answer; empty: echo the last message.")
+    mock_delay_ms: float = var(kinds.decimal(0, 60_000), 0.0, "Mock: milliseconds a decode step.")
+    mock_prefill_ms_per_token: float = var(
+        kinds.decimal(0, 60_000), 0.0, "Mock: milliseconds a prompt token."
+    )
+    mock_fail_after: int = var(
+        kinds.integer(0, 10**9), 0, "Mock: fail a generation after that many tokens; 0: never."
+    )
+    mock_crash_after: int = var(
+        kinds.integer(0, 10**9), 0, "Mock: die after that many tokens of the process; 0: never."
+    )
+    # --- bounds
+    web_workers: int = var(kinds.integer(1, 64), 1, "Web processes sharing the port.")
+    web_max_connections: int = var(
+        kinds.integer(1, 100_000), 1000, "Open connections a web process; more are turned away."
+    )
+    max_body_bytes: int = var(
+        kinds.integer(1024, 1024**3), 10 * 1024**2, "Largest request body, in bytes."
+    )
+    request_timeout_s: int = var(
+        kinds.integer(1, 86_400), 600, "Seconds after which a request is given up wherever it is."
+    )
+    max_queued: int = var(kinds.integer(1, 100_000), 256, "Requests that wait for one model.")
+    max_queued_per_owner: int = var(
+        kinds.integer(1, 100_000), 64, "Requests of one user that wait for one model."
+    )
+    key_rate: int = var(
+        kinds.integer(0, 1_000_000), 0, "Requests a minute with one API key; 0: no limit."
+    )
+    failed_key_rate: int = var(
+        kinds.integer(1, 1_000_000), 30, "Wrong API keys a minute from one address."
+    )
+    login_rate: int = var(
+        kinds.integer(1, 1_000_000), 10, "Failed logins a minute for one address and user name."
+    )
+    sse_ping_s: int = var(
+        kinds.integer(1, 3600), 15, "Seconds of silence after which a stream says it is alive."
+    )
+    # --- watching
+    metrics_token: str = var(
+        kinds.SECRET,
+        "",
+        "Bearer token of /metrics.",
+        unset="generated, DATA_DIR/keys/metrics_token",
+        secret=True,
+    )
+    secret_key: str = var(
+        kinds.SECRET,
+        "",
+        "Key that signs sessions and links.",
+        unset="generated, DATA_DIR/keys/django_secret",
+        secret=True,
+    )
+    api_key_hmac_key: str = var(
+        kinds.SECRET,
+        "",
+        "Key under which API keys are stored; changing it voids all of them.",
+        unset="generated, DATA_DIR/keys/api_key_hmac",
+        secret=True,
+    )
+    log_level: str = var(
+        kinds.choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "Least severe level logged."
+    )
+    log_json: bool = var(kinds.FLAG, False, "Log one JSON object a line.")
+    # --- development
+    debug: bool = var(kinds.FLAG, False, "Development only; refused unless HOST is loopback.")
+    vite_port: int = var(kinds.integer(1, 65535), 5173, "Development: port of the Vite server.")
+
+    @property
+    def url(self) -> str:
+        """The public address without a slash at the end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_url or f"http://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One row of the table."""
+
+    name: str
+    field: str
+    kind: Kind
+    default: Any
+    help: str
+    unset: str
+    secret: bool
+
+
+def _variable(field: dataclasses.Field[Any]) -> Variable:
+    bare = field.name.upper()
+    name = bare if bare == "DATABASE_URL" else PREFIX + bare
+    return Variable(name=name, field=field.name, default=field.default, **field.metadata)
+
+
+VARIABLES: tuple[Variable, ...] = tuple(_variable(field) for field in dataclasses.fields(Env))
+
+
+def load_env(environ: Mapping[str, str]) -> Env:
+    """Read and check `environ`; an empty value counts as unset.
+
+    Raises:
+        EnvError: with every problem found.
+    """
+    problems: list[str] = _unknown(environ)
+    values: dict[str, Any] = {}
+    for variable in VARIABLES:
+        try:
+            raw = _raw(variable, environ)
+            if raw:
+                values[variable.field] = _parsed(variable, raw)
+        except EnvError as error:
+            problems.extend(error.problems)
+    env = Env(**values)
+    env = dataclasses.replace(env, data_dir=env.data_dir.absolute())
+    problems.extend(_contradictions(env))
+    if problems:
+        raise EnvError(tuple(problems))
+    return env
+
+
+def _unknown(environ: Mapping[str, str]) -> list[str]:
+    known = {v.name for v in VARIABLES} | {v.name + FILE_SUFFIX for v in VARIABLES if v.secret}
+    problems = []
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; see docs/configuration.md"
+            problems.append(f"{name}: there is no such setting{hint}")
+    return problems
+
+
+def _raw(variable: Variable, environ: Mapping[str, str]) -> str:
+    """The text of a variable, from its file if it is a secret that names one."""
+    direct = environ.get(variable.name, "")
+    file_name = variable.name + FILE_SUFFIX
+    file = environ.get(file_name, "") if variable.secret else ""
+    if not file:
+        return direct
+    if direct:
+        raise EnvError((f"{file_name}: {variable.name} is set as well; allowed: one of the two",))
+    try:
+        with Path(file).open("rb") as stream:
+            content = stream.read(SECRET_FILE_BYTES + 1)
+        if len(content) > SECRET_FILE_BYTES:
+            raise ValueError("it is too large")
+        return content.decode().strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a small text file"
+        message = f"{file_name}: can't read {file} ({reason}); allowed: a file with the secret"
+        raise EnvError((message,)) from error
+
+
+def _parsed(variable: Variable, raw: str) -> Any:
+    try:
+        return variable.kind.parse(raw)
+    except ValueError as error:
+        shown = "its value" if variable.secret else repr(raw[:80])
+        message = f"{variable.name}: {shown} is not allowed; allowed: {variable.kind.allowed}"
+        raise EnvError((message,)) from error
+
+
+def _contradictions(env: Env) -> list[str]:
+    problems = []
+    if env.debug and env.host not in LOOPBACK_HOSTS:
+        allowed = ", ".join(LOOPBACK_HOSTS)
+        problems.append(
+            f"LLAMAWEB_DEBUG: on while LLAMAWEB_HOST is {env.host!r}; allowed: only with {allowed}"
+        )
+    if env.max_queued_per_owner > env.max_queued:
+        problems.append(
+            f"LLAMAWEB_MAX_QUEUED_PER_OWNER: {env.max_queued_per_owner} is more than "
+            f"LLAMAWEB_MAX_QUEUED; allowed: at most {env.max_queued}"
+        )
+    return problems

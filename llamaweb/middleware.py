@@ -1,0 +1,113 @@
+"""Middleware of our own; async-native, because a sync one costs every request a thread hop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+import structlog
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from llamaweb.lib.errors import BusyError
+from llamaweb.lib.ids import new_id
+
+REQUEST_ID_HEADER = "X-Request-Id"
+CORS_METHODS = "GET, POST, DELETE, OPTIONS"
+CORS_HEADERS = "Authorization, Content-Type, X-Api-Key, Last-Event-ID"
+CORS_MAX_AGE_S = 600
+
+
+class _Handler(Protocol):
+    def __call__(
+        self, request: HttpRequest, /
+    ) -> HttpResponseBase | Awaitable[HttpResponseBase]: ...
+
+
+class _Middleware:
+    """Calls `before`, the rest of the chain, then `after`, in the caller's own colour."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: _Handler) -> None:
+        self.get_response = get_response
+        self.is_async = iscoroutinefunction(get_response)
+        if self.is_async:
+            markcoroutinefunction(self)
+
+    def before(self, request: HttpRequest) -> HttpResponseBase | None:
+        """A response ends the request here."""
+        return None
+
+    def after(self, request: HttpRequest, response: HttpResponseBase) -> None:
+        """Change the response on its way out."""
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        """Answer the request; awaitable in an async chain."""
+        if self.is_async:
+            return self._acall(request)
+        response = self.before(request) or self.get_response(request)
+        assert isinstance(response, HttpResponseBase)
+        self.after(request, response)
+        return response
+
+    async def _acall(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.before(request)
+        if response is None:
+            answer = self.get_response(request)
+            assert not isinstance(answer, HttpResponseBase)
+            response = await answer
+        self.after(request, response)
+        return response
+
+
+class RequestContext(_Middleware):
+    """Gives every request an id that logs and the answer carry; the client can't choose it."""
+
+    def before(self, request: HttpRequest) -> None:
+        """Start a fresh log context."""
+        request_id = new_id("req_")
+        request.META["llamaweb.request_id"] = request_id
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+
+    def after(self, request: HttpRequest, response: HttpResponseBase) -> None:
+        """Name the id."""
+        response[REQUEST_ID_HEADER] = request.META["llamaweb.request_id"]
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """A throttled login form, for one, is a page of Django's that knows nothing of us."""
+        if not isinstance(error, BusyError):
+            return None
+        response = HttpResponse(error.message, status=429, content_type="text/plain; charset=utf-8")
+        response["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        return response
+
+
+class Cors(_Middleware):
+    """Cross-origin access for the origins of LLAMAWEB_CORS_ORIGINS, without cookies."""
+
+    def before(self, request: HttpRequest) -> HttpResponseBase | None:
+        """Answer a preflight; needs no key, as browsers send none with it."""
+        asked = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+        if not asked or not self._is_allowed(request):
+            return None
+        response = HttpResponse(status=204)
+        response["Access-Control-Allow-Methods"] = CORS_METHODS
+        response["Access-Control-Allow-Headers"] = CORS_HEADERS
+        response["Access-Control-Max-Age"] = str(CORS_MAX_AGE_S)
+        return response
+
+    def after(self, request: HttpRequest, response: HttpResponseBase) -> None:
+        """Name the origin that asked, if it may read the answer."""
+        if settings.CORS_ORIGINS:
+            response["Vary"] = ", ".join(filter(None, [response.get("Vary", ""), "Origin"]))
+        if self._is_allowed(request):
+            response["Access-Control-Allow-Origin"] = request.headers["Origin"]
+            response["Access-Control-Expose-Headers"] = f"{REQUEST_ID_HEADER}, Retry-After"
+
+    def _is_allowed(self, request: HttpRequest) -> bool:
+        return request.headers.get("Origin", "") in settings.CORS_ORIGINS

@@ -1,0 +1,268 @@
+"""Django's settings, made from `llamaweb.boot`; what can be set from outside: `llamaweb.env`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from csp.constants import NONCE, NONE, SELF
+
+from llamaweb.boot import boot
+from llamaweb.logs import configure_structlog, logging_config
+from llamaweb.service_urls import celery_url, database_config, sqlite_config
+
+BOOT = boot()
+ENV = BOOT.env
+ROOT = Path(__file__).resolve().parent.parent
+IS_HTTPS = ENV.url.startswith("https://")
+
+# --- the environment's values by their names, for code that reads `django.conf.settings`
+
+PUBLIC_URL = ENV.url
+DATA_DIR = BOOT.data_dir
+REDIS_URL = BOOT.redis_url
+REDIS_PREFIX = ENV.redis_prefix
+API_KEY_HMAC_KEY = BOOT.api_key_hmac_key
+METRICS_TOKEN = BOOT.metrics_token
+MODEL = ENV.model
+ENGINE = ENV.engine
+ENGINE_SLOTS = ENV.engine_slots
+ENGINE_CONTEXT = ENV.engine_context
+ENGINE_THREADS = ENV.engine_threads
+GPU_LAYERS = ENV.gpu_layers
+MOCK_REPLY = ENV.mock_reply
+MOCK_DELAY_MS = ENV.mock_delay_ms
+MOCK_PREFILL_MS_PER_TOKEN = ENV.mock_prefill_ms_per_token
+MOCK_FAIL_AFTER = ENV.mock_fail_after
+MOCK_CRASH_AFTER = ENV.mock_crash_after
+MAX_BODY_BYTES = ENV.max_body_bytes
+REQUEST_TIMEOUT_S = ENV.request_timeout_s
+MAX_QUEUED = ENV.max_queued
+MAX_QUEUED_PER_OWNER = ENV.max_queued_per_owner
+KEY_RATE = ENV.key_rate
+FAILED_KEY_RATE = ENV.failed_key_rate
+LOGIN_RATE = ENV.login_rate
+CORS_ORIGINS = ENV.cors_origins
+SSE_PING_S = ENV.sse_ping_s
+
+# --- what is installed
+
+INSTALLED_APPS = [
+    *(["daphne"] if ENV.debug else []),
+    "llamaweb.apps.LlamawebConfig",
+    "llamaweb.accounts.apps.AccountsConfig",
+    "inference.apps.InferenceConfig",
+    "tools_api.apps.ToolsApiConfig",
+    "conversations.apps.ConversationsConfig",
+    "frontend.apps.FrontendConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "django_vite",
+    "csp",
+]
+
+MIDDLEWARE = [
+    "llamaweb.middleware.RequestContext",
+    "llamaweb.middleware.Cors",
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "llamaweb.urls"
+ASGI_APPLICATION = "llamaweb.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "accounts.User"
+APPEND_SLASH = False
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ],
+        },
+    }
+]
+
+# --- state
+
+DATABASES: dict[str, Any] = {
+    "default": database_config(ENV.database_url, pool_size=ENV.database_pool)
+    if ENV.database_url
+    else sqlite_config(str(BOOT.data_dir.database))
+}
+CACHES = {
+    "default": {
+        "BACKEND": "llamaweb.json_cache.JsonRedisCache",
+        "LOCATION": BOOT.redis_url,
+        "KEY_PREFIX": f"{ENV.redis_prefix}cache",
+        "TIMEOUT": 300,
+        "OPTIONS": {"socket_timeout": 5.0, "socket_connect_timeout": 5.0},
+    }
+}
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {
+            # The layer blocks on the server by itself: a socket time-out would close idle sockets.
+            "hosts": [{"address": BOOT.redis_url, "socket_timeout": None}],
+            "prefix": f"{ENV.redis_prefix}layer",
+            "serializer_format": "json",
+        },
+    }
+}
+SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"
+SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
+MEDIA_ROOT = BOOT.data_dir.media
+FILE_UPLOAD_PERMISSIONS = 0o600
+FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o700
+
+# --- jobs: messages carry ids only, durability is the database row plus the sweep
+
+CELERY_BROKER_URL = celery_url(BOOT.redis_url)
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 3600,
+    "global_keyprefix": f"{ENV.redis_prefix}celery:",
+    "socket_connect_timeout": 5,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_STORE_EAGER_RESULT = False
+CELERY_TASK_DEFAULT_QUEUE = "work"
+CELERY_TASK_CREATE_MISSING_QUEUES = False
+CELERY_TASK_QUEUES = {"turns": {"routing_key": "turns"}, "work": {"routing_key": "work"}}
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+# A task that needs longer says so itself; both must stay below the visibility time-out.
+CELERY_TASK_SOFT_TIME_LIMIT = 300
+CELERY_TASK_TIME_LIMIT = 330
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_TIMEZONE = "UTC"
+# Keeps its times in memory: the usual one writes a pickle.
+CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"
+CELERY_BEAT_SCHEDULE: dict[str, Any] = {
+    "generation-sweep": {
+        "task": "inference.tasks.generation_sweep",
+        "schedule": 5.0,
+        "options": {"queue": "turns", "expires": 5},
+    },
+}
+# What an engine's `on_finish` may name; engines never name a task themselves.
+ON_FINISH_TASKS = {"generation_finalise": "inference.tasks.generation_finalise"}
+SWEEP_LIMIT = 200  # open generations looked at in one sweep
+
+# --- addresses and security
+
+
+def _allowed_hosts() -> list[str]:
+    if ENV.allowed_hosts:
+        return list(ENV.allowed_hosts)
+    own = f"[{ENV.host}]" if ":" in ENV.host else ENV.host
+    public = urlsplit(ENV.url).hostname or own
+    public = f"[{public}]" if ":" in public else public
+    return list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", own, public]))
+
+
+DEBUG = ENV.debug
+SECRET_KEY = BOOT.secret_key
+ALLOWED_HOSTS = _allowed_hosts()
+CSRF_TRUSTED_ORIGINS = [ENV.public_url] if ENV.public_url else []
+SESSION_COOKIE_NAME = "llamaweb_session"
+CSRF_COOKIE_NAME = "llamaweb_csrf"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if IS_HTTPS else 0
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = ENV.max_body_bytes
+# The proxy rules of llamaweb.proxies decide about https, not a header anybody can send.
+SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W004", "security.W012", "security.W016"]
+SILENCED_SYSTEM_CHECKS += ["security.W005", "security.W021"]
+
+_VITE = [f"http://localhost:{ENV.vite_port}"] if ENV.debug else []
+_VITE_SOCKET = [f"ws://localhost:{ENV.vite_port}"] if ENV.debug else []
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF, NONCE, *_VITE],
+        "style-src": [SELF, *(["'unsafe-inline'"] if ENV.debug else [NONCE]), *_VITE],
+        "img-src": [SELF, "data:", "blob:", *_VITE],
+        "media-src": [SELF, "blob:"],
+        "font-src": [SELF, *_VITE],
+        "connect-src": [SELF, *_VITE, *_VITE_SOCKET],
+        "manifest-src": [SELF],
+        "worker-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "object-src": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+AUTHENTICATION_BACKENDS = ["llamaweb.accounts.login.ThrottledBackend"]
+
+# --- language and time
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = True
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+
+# --- the browser app: built by Vite, found and served without a collecting step
+
+FRONTEND_DIST = ROOT / "frontend" / "dist"
+STATIC_URL = "/static/"
+STATIC_ROOT = None
+STATICFILES_DIRS = [FRONTEND_DIST] if FRONTEND_DIST.is_dir() else []
+SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_AUTOREFRESH = ENV.debug
+SERVESTATIC_IMMUTABLE_FILE_TEST = r"^/static/assets/.+-[A-Za-z0-9_-]{8}\.\w+$"
+DJANGO_VITE = {
+    "default": {
+        "dev_mode": ENV.debug,
+        "dev_server_host": "localhost",
+        "dev_server_port": ENV.vite_port,
+        "manifest_path": FRONTEND_DIST / "manifest.json",
+    }
+}
+
+# --- logs
+
+configure_structlog()
+LOGGING = logging_config(level=ENV.log_level, as_json=ENV.log_json)

@@ -1,0 +1,17 @@
+"""Addresses. The browser app takes what nothing else claims, so it stands last."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+from llamaweb.api import not_found, openai_api
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("", include("inference.edge.urls")),
+    path("v1/", openai_api.urls),
+    path("v1/<path:_rest>", not_found),
+    path("v1", not_found),
+    path("", include("frontend.urls")),
+]
