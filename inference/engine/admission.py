@@ -1,0 +1,83 @@
+"""What is checked and built before a sequence gets a seat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.engine.backend import Backend, Sampler
+from inference.engine.contract import SequenceRequest
+from inference.engine.sampling import GreedySampler, resolve_chain
+from inference.engine.stopping import Answer, Ended
+from llamaweb.lib.errors import BusyError, InvalidError, TooLongError
+
+RETRY_AFTER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request with everything it needs but a slot; see `Sequence` for the fields."""
+
+    target: NDArray[np.int32]
+    sampler: Sampler
+    answer: Answer
+    replayed_end: Ended | None
+
+
+def refuse_busy(request: SequenceRequest, active: Mapping[str, object], free_slots: int) -> None:
+    """Raise BusyError without a free slot, or when `request` must be alone and isn't."""
+    if request.generation_id in active:
+        raise InvalidError("this generation is running already", param="generation_id")
+    if free_slots == 0 or (request.alone and active):
+        raise BusyError("no free slot", reason="no_slot", retry_after_s=RETRY_AFTER_S)
+
+
+def refuse_invalid(request: SequenceRequest, backend: Backend) -> None:
+    """Raise TooLongError or InvalidError for what can't be computed here."""
+    if len(request.tokens) >= backend.max_context:
+        raise TooLongError(prompt_tokens=len(request.tokens), max_context=backend.max_context)
+    if not request.tokens:
+        raise InvalidError("the prompt has no tokens", param="prompt")
+    published = request.resume.token_ids if request.resume else ()
+    vocab_len = backend.tokenizer.vocab_len
+    for tokens in (request.tokens, published):
+        if tokens and not (min(tokens) >= 0 and max(tokens) < vocab_len):
+            raise InvalidError(f"token ids must be between 0 and {vocab_len - 1}", param="prompt")
+    max_tokens = request.limits.max_tokens
+    if max_tokens is not None and max_tokens < 0:
+        raise InvalidError("max_tokens must be 0 or more", param="max_tokens")
+
+
+def prepare(request: SequenceRequest, backend: Backend) -> Prepared:
+    """Build sampler and text rules, and replay what an earlier engine published.
+
+    Raises:
+        InvalidError: the sampling parameters can't be built.
+    """
+    chain = resolve_chain(request.sampling, backend.tokenizer)
+    sampler: Sampler = (
+        GreedySampler(chain.bias) if chain.is_greedy else backend.sampler(chain, request.seed)
+    )
+    history_len = chain.history_len
+    for token in request.tokens[-history_len:] if history_len else ():
+        sampler.accept(token)
+    room = backend.max_context - len(request.tokens)
+    answer = Answer(backend.tokenizer, request.limits, room=room)
+    ended = _replay(request, sampler, answer) if request.resume else None
+    published = request.resume.token_ids if request.resume else ()
+    target = np.array(request.tokens + published, np.int32)
+    return Prepared(target, sampler, answer, ended)
+
+
+def _replay(request: SequenceRequest, sampler: Sampler, answer: Answer) -> Ended | None:
+    assert request.resume is not None
+    sampler.skip(request.resume.draws)
+    for token in request.resume.token_ids:
+        sampler.accept(token)
+        _, ended = answer.push(token)  # its text was published with the token
+        if ended is not None:
+            return ended
+    return None

@@ -1,0 +1,119 @@
+"""What the pure engine sees of a model and its memory. The mock and llama.cpp look the same here.
+
+Memory is `num_seqs` independent streams, each holding the tokens at positions 0..n-1 of one
+sequence. All calls come from one thread.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.engine.batch import Batch
+from inference.engine.contract import SequenceRequest
+from inference.engine.sampling import Chain
+from inference.text.tokenizer import Tokenizer
+
+Logits = NDArray[np.float32]
+
+
+class Sampler(Protocol):
+    """Picks the tokens of one sequence."""
+
+    draws_per_token: int
+
+    def pick(self, logits: Logits) -> int:
+        """Choose, and remember the choice. May overwrite `logits`."""
+        ...
+
+    def accept(self, token_id: int) -> None:
+        """Remember a token chosen elsewhere (the prompt's tail, a replay)."""
+        ...
+
+    def skip(self, draws: int) -> None:
+        """Advance the random numbers by `draws`, as if they had been used."""
+        ...
+
+    def close(self) -> None:
+        """Free what it holds; called once."""
+        ...
+
+
+class Backend(Protocol):
+    """A loaded model with its context. `batch_len` rows a decode, `ubatch_len` a micro-batch."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's vocabulary."""
+        ...
+
+    @property
+    def num_seqs(self) -> int:
+        """Streams; seq_ids are 0..num_seqs-1."""
+        ...
+
+    @property
+    def max_context(self) -> int:
+        """Tokens a stream can hold."""
+        ...
+
+    @property
+    def batch_len(self) -> int:
+        """See the class."""
+        ...
+
+    @property
+    def ubatch_len(self) -> int:
+        """See the class."""
+        ...
+
+    def begin(self, seq_id: int, request: SequenceRequest) -> None:
+        """A sequence takes the stream; the tokens in it stay."""
+        ...
+
+    def decode(self, batch: Batch) -> None:
+        """Compute a batch. Rows are ascending by seq_id, at most one output a sequence.
+
+        Raises:
+            BackendError: nothing of the batch may be used; its streams are to be trimmed to 0.
+        """
+        ...
+
+    def logits(self, output: int) -> Logits:
+        """Logits of `batch.outputs[output]`: a writable view, good until the next `decode`."""
+        ...
+
+    def sampler(self, chain: Chain, seed: int) -> Sampler:
+        """A sampler for anything but plain greedy.
+
+        Raises:
+            InvalidError: these parameters can't be built.
+        """
+        ...
+
+    def can_reuse(self, seq_id: int, length: int) -> bool:
+        """Whether the first `length` tokens of the stream suffice to go on behind them."""
+        ...
+
+    def copy(self, source: int, target: int) -> None:
+        """Replace the target stream by the whole source stream (moved at the next `decode`)."""
+        ...
+
+    def trim(self, seq_id: int, length: int) -> bool:
+        """Forget all but the first `length` tokens. False: this memory can't, it is empty now."""
+        ...
+
+    def warm_up(self) -> None:
+        """One decode, so that a build that can't run here dies before it has work."""
+        ...
+
+    def close(self) -> None:
+        """Free model and context."""
+        ...

@@ -1,0 +1,23 @@
+"""Numbers that shape a step. Lengths in tokens, durations in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How the engine divides its time and its memory.
+
+    `step_target_s`: what a step with prompt work may take while somebody else is decoding, the
+    longest stall a reader sees and the wait of a cancel; twice that while nobody decodes.
+    `min_piece_len`: the smallest piece of a prompt, also the first one, which measures the rate.
+    `copy_min_len`: a shared prefix is copied (or waited for) only when it spares that many tokens:
+    a copy between sequences moves a whole stream of the KV cache.
+    `age_steps`: a prompt that got nothing for that many steps goes first, whatever its lane.
+    """
+
+    step_target_s: float = 0.2
+    min_piece_len: int = 32
+    copy_min_len: int = 64
+    age_steps: int = 32

@@ -1,0 +1,334 @@
+"""The engine: schedule → decode → sample → detokenise → stop rules, one batch a step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from inference.engine import admission, prompt_cache
+from inference.engine.backend import Backend
+from inference.engine.batch import Batch, count_ubatches
+from inference.engine.config import EngineConfig
+from inference.engine.contract import EngineEvent, SequenceRequest
+from inference.engine.sampling import logprobs_of, token_logprobs
+from inference.engine.scheduler import PrefillScheduler
+from inference.engine.sequence import Phase, Sequence
+from inference.engine.slots import SlotTable
+from inference.engine.stats import EngineStats, StepRecord
+from inference.engine.stopping import Ended
+from inference.engine.timings import PrefillPace
+from inference.protocol.events import (
+    Cancelled,
+    CancelledBy,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Progress,
+    Started,
+    Terminal,
+    TokenLogprobs,
+)
+from llamaweb.lib.clock import Clock, SystemClock
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step computes of one sequence: `num` tokens; `wants_token`: one is sampled after."""
+
+    sequence: Sequence
+    num: int
+    wants_token: bool
+
+
+class Engine:
+    """A `StepEngine` over any backend. Nothing here blocks but the backend's `decode`."""
+
+    def __init__(
+        self, backend: Backend, config: EngineConfig | None = None, clock: Clock | None = None
+    ) -> None:
+        self._backend = backend
+        self._config = config or EngineConfig()
+        self._clock = clock or SystemClock()
+        self._table = SlotTable(backend.num_seqs, backend.max_context)
+        self._scheduler = PrefillScheduler(self._config)
+        self._pace = PrefillPace(
+            self._config, batch_len=backend.batch_len, ubatch_len=backend.ubatch_len
+        )
+        self._batch = Batch(backend.batch_len)
+        self._active: dict[str, Sequence] = {}
+        self._events: list[EngineEvent] = []
+        self._step = 0
+        self._arrivals = 0
+        self._stats = EngineStats()
+        self.last_step = StepRecord()
+
+    # --- the contract
+
+    @property
+    def max_context(self) -> int:
+        """See `StepEngine.max_context`."""
+        return self._backend.max_context
+
+    @property
+    def free_slots(self) -> int:
+        """See `StepEngine.free_slots`; 0 while a sequence runs alone."""
+        if any(sequence.request.alone for sequence in self._active.values()):
+            return 0
+        return self._table.num_idle
+
+    @property
+    def has_work(self) -> bool:
+        """See `StepEngine.has_work`."""
+        return bool(self._active)
+
+    def add(self, request: SequenceRequest) -> None:
+        """See `StepEngine.add`; the sequence begins with the next step."""
+        admission.refuse_busy(request, self._active, self.free_slots)
+        admission.refuse_invalid(request, self._backend)
+        prepared = admission.prepare(request, self._backend)
+        reusable = [
+            prompt_cache.reusable_len(request, prepared.target, slot, self._backend.can_reuse)
+            for slot in self._table.slots
+        ]
+        slot = self._table.take(reusable, worth_len=self._config.copy_min_len)
+        self._arrivals += 1
+        self._active[request.generation_id] = Sequence(
+            request=request,
+            slot=slot,
+            target=prepared.target,
+            sampler=prepared.sampler,
+            answer=prepared.answer,
+            replayed_end=prepared.replayed_end,
+            arrival=self._arrivals,
+            served_step=self._step,
+        )
+
+    def abort(self, generation_id: str, by: CancelledBy) -> list[EngineEvent]:
+        """See `StepEngine.abort`."""
+        sequence = self._active.get(generation_id)
+        if sequence is None:
+            return []
+        self._end(sequence, Cancelled(by, sequence.usage()))
+        return self._take_events()
+
+    def drop(self, generation_id: str) -> None:
+        """See `StepEngine.drop`."""
+        sequence = self._active.get(generation_id)
+        if sequence is not None:
+            self._leave(sequence)
+
+    def step(self) -> list[EngineEvent]:
+        """See `StepEngine.step`."""
+        self._step += 1
+        self._begin_waiting()
+        work = self._schedule()
+        if work and self._decode(work):
+            self._advance(work)
+        return self._take_events()
+
+    def stats(self) -> Mapping[str, float | int]:
+        """See `StepEngine.stats`; keys in `EngineStats`."""
+        running = sum(seq.phase is not Phase.WAITING for seq in self._active.values())
+        return self._stats.as_mapping(
+            running=running,
+            waiting=len(self._active) - running,
+            free_slots=self.free_slots,
+            prefill_rate=self._pace.rate,
+        )
+
+    def clear_cache(self) -> int:
+        """Forget what idle slots hold; returns how many tokens that were."""
+        num = 0
+        for slot in self._table.slots:
+            if not slot.is_busy and slot.length:
+                num += slot.length
+                self._backend.trim(slot.seq_id, 0)
+                slot.length = 0
+        return num
+
+    def close(self) -> None:
+        """See `StepEngine.close`."""
+        for sequence in list(self._active.values()):
+            self._leave(sequence)
+        self._backend.close()
+
+    # --- schedule
+
+    def _begin_waiting(self) -> None:
+        """Start what needn't wait for somebody else to compute its prefix."""
+        waiting = [seq for seq in self._active.values() if seq.phase is Phase.WAITING]
+        for sequence in sorted(waiting, key=lambda seq: (seq.lane_rank, seq.arrival)):
+            reuse = prompt_cache.best_reuse(
+                sequence, self._table.slots, self._backend.can_reuse, self._config.copy_min_len
+            )
+            if sequence.replayed_end is not None:
+                self._emit(sequence, Started(sequence.prompt_len, 0))
+                self._finish(sequence, sequence.replayed_end)
+            elif not prompt_cache.find_leader(
+                sequence, self._active.values(), reuse.length, self._config.copy_min_len
+            ):
+                self._begin(sequence, reuse)
+
+    def _begin(self, sequence: Sequence, reuse: prompt_cache.Reuse) -> None:
+        slot, length = sequence.slot, reuse.length
+        self._backend.begin(slot.seq_id, sequence.request)
+        if reuse.donor is not slot:
+            self._backend.copy(reuse.donor.seq_id, slot.seq_id)
+            slot.tokens[:length] = reuse.donor.tokens[:length]
+            self._stats.copies += 1
+        slot.length = length if self._backend.trim(slot.seq_id, length) else 0
+        slot.cache_scope = sequence.request.cache_scope
+        slot.public_len = sequence.request.public_len
+        sequence.phase = Phase.PREFILL
+        sequence.clock.begun_ts = self._clock.monotonic()
+        sequence.cached_tokens = min(slot.length, sequence.prompt_len)
+        self._stats.cached_tokens += sequence.cached_tokens
+        self._emit(sequence, Started(sequence.prompt_len, sequence.cached_tokens))
+
+    def _schedule(self) -> list[Work]:
+        """One token of everybody who decodes, and prompt pieces for the rest of the step."""
+        decoding = [seq for seq in self._active.values() if seq.phase is Phase.DECODE]
+        prefilling = [seq for seq in self._active.values() if seq.phase is Phase.PREFILL]
+        work = [Work(seq, 1, True) for seq in decoding]
+        if prefilling:
+            budget = self._pace.budget(num_decode=len(decoding))
+            pieces = self._scheduler.choose(prefilling, budget=budget, step=self._step)
+            work += [
+                Work(seq, num, num == seq.remaining and not seq.answer.is_full)
+                for seq, num in pieces
+            ]
+        # Ascending ids: consecutive ones share a pass over the weights.
+        work.sort(key=lambda item: item.sequence.slot.seq_id)
+        return work
+
+    # --- decode
+
+    def _decode(self, work: list[Work]) -> bool:
+        self._fill_batch(work)
+        started_ts = self._clock.monotonic()
+        try:
+            self._backend.decode(self._batch)
+        except Exception as error:
+            # Only the type: a message may hold prompt text.
+            logger.error("decode of %d rows failed: %s", self._batch.num_rows, type(error).__name__)
+            self._fail_batch(work)
+            return False
+        self._record(work, self._clock.monotonic() - started_ts)
+        return True
+
+    def _fill_batch(self, work: list[Work]) -> None:
+        batch = self._batch
+        batch.clear()
+        for item in work:
+            sequence, slot = item.sequence, item.sequence.slot
+            if sequence.phase is Phase.DECODE:
+                batch.add_token(slot.seq_id, sequence.next_token, slot.length)
+            else:
+                piece = sequence.target[slot.length : slot.length + item.num]
+                batch.add_piece(slot.seq_id, piece, slot.length, item.wants_token)
+
+    def _fail_batch(self, work: list[Work]) -> None:
+        for item in work:
+            slot = item.sequence.slot
+            self._backend.trim(slot.seq_id, 0)
+            slot.length = 0
+            self._fail(item.sequence)
+
+    def _record(self, work: list[Work], elapsed_s: float) -> None:
+        num_decode = sum(item.sequence.phase is Phase.DECODE for item in work)
+        num_prompt = self._batch.num_rows - num_decode
+        ubatches = count_ubatches(self._batch.runs, self._backend.ubatch_len)
+        self._pace.observe(num_prompt=num_prompt, num_decode=num_decode, elapsed_s=elapsed_s)
+        self.last_step = StepRecord(num_decode, num_prompt, ubatches, elapsed_s)
+        self._stats.add_step(self.last_step)
+
+    # --- sample, detokenise, stop
+
+    def _advance(self, work: list[Work]) -> None:
+        output = 0
+        for item in work:
+            sequence = item.sequence
+            if sequence.phase is Phase.DECODE:
+                sequence.slot.append(sequence.next_token)
+            else:
+                self._advance_prompt(item)
+            if item.wants_token:
+                self._advance_answer(sequence, output)
+                output += 1
+
+    def _advance_prompt(self, item: Work) -> None:
+        sequence, slot = item.sequence, item.sequence.slot
+        is_whole = slot.length == sequence.cached_tokens and item.num == sequence.remaining
+        slot.extend(sequence.target[slot.length : slot.length + item.num])
+        if not is_whole:
+            done = min(slot.length, sequence.prompt_len)
+            self._emit(sequence, Progress(done, sequence.prompt_len))
+        if sequence.remaining == 0:
+            sequence.phase = Phase.DECODE
+            sequence.clock.first_token_ts = self._clock.monotonic()
+            if sequence.answer.is_full:  # max_tokens 0
+                self._finish(sequence, Ended("length"))
+
+    def _advance_answer(self, sequence: Sequence, output: int) -> None:
+        try:
+            token, logprobs = self._sample(sequence, output)
+            text, ended = sequence.answer.push(token)
+        except Exception as error:
+            logger.error("a token couldn't be made: %s", type(error).__name__)
+            self._fail(sequence)
+            return
+        sequence.next_token = token
+        is_end_token = ended is not None and self._backend.tokenizer.is_end(token)
+        token_ids = () if is_end_token else (token,)
+        self._stats.generated_tokens += len(token_ids)
+        if token_ids or text:
+            draws = sequence.sampler.draws_per_token
+            self._emit(sequence, Delta(text, token_ids, draws, logprobs=logprobs))
+        if ended is not None:
+            self._finish(sequence, ended)
+
+    def _sample(self, sequence: Sequence, output: int) -> tuple[int, tuple[TokenLogprobs, ...]]:
+        logits = self._backend.logits(output)
+        num_probs = sequence.request.sampling.num_probs
+        if not num_probs:
+            return sequence.sampler.pick(logits), ()
+        logprobs, best = logprobs_of(logits, num_probs)  # before the sampler changes the logits
+        token = sequence.sampler.pick(logits)
+        return token, (token_logprobs(token, logprobs, best, self._backend.tokenizer),)
+
+    # --- ends
+
+    def _finish(self, sequence: Sequence, ended: Ended) -> None:
+        timings = sequence.clock.timings(self._clock.monotonic())
+        event = Finished(ended.reason, sequence.usage(), timings, ended.stop_string)
+        self._end(sequence, event)
+
+    def _fail(self, sequence: Sequence) -> None:
+        event = Failed(
+            "engine_failed",
+            "the model failed on this request",
+            retryable=True,
+            usage=sequence.usage(),
+        )
+        self._end(sequence, event)
+
+    def _end(self, sequence: Sequence, event: Terminal) -> None:
+        self._emit(sequence, event)
+        self._leave(sequence)
+        self._stats.count_end(event)
+
+    def _leave(self, sequence: Sequence) -> None:
+        del self._active[sequence.request.generation_id]
+        self._table.release(sequence.slot, self._step)
+        sequence.sampler.close()
+
+    def _emit(self, sequence: Sequence, event: Event) -> None:
+        self._events.append(EngineEvent(sequence.request.generation_id, event))
+
+    def _take_events(self) -> list[EngineEvent]:
+        events, self._events = self._events, []
+        return events

@@ -1,0 +1,70 @@
+"""From an `EngineSpec` to a running engine."""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from inference.engine.config import EngineConfig
+from inference.engine.contract import StepEngine
+from inference.engine.engine import Engine
+from inference.engine.mock_backend import DEFAULT_CONTEXT_LEN, MockBackend
+from inference.protocol.spec import EngineSpec
+from inference.text.tokenizer import Tokenizer
+from llamaweb.lib.errors import FailedError, InvalidError
+
+
+def build_engine(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
+    """Load what `spec` names; returns when the first decode has worked.
+
+    `engine_class` is "llama", "mock" or "package.module.name" of a callable that takes the spec
+    and returns the same pair.
+
+    Raises:
+        InvalidError: no such class, or settings that contradict each other.
+        FailedError: the model can't be loaded; the message says why.
+    """
+    if spec.engine_class == "mock":
+        return _build_mock(spec)
+    if spec.engine_class == "llama":
+        return _build_llama(spec)
+    return _build_custom(spec)
+
+
+def _build_mock(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
+    backend = MockBackend(
+        spec.mock,
+        num_seqs=spec.num_slots,
+        max_context=spec.context_len or DEFAULT_CONTEXT_LEN,
+        batch_len=spec.batch_len,
+        ubatch_len=spec.ubatch_len,
+    )
+    return Engine(backend, _config(spec)), backend.tokenizer
+
+
+def _build_llama(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
+    # Only here: the mock must run where the library isn't built.
+    from inference.engine.llama_backend import LlamaBackend
+
+    backend = LlamaBackend.load(spec)
+    try:
+        backend.warm_up()
+    except FailedError:
+        backend.close()
+        raise
+    return Engine(backend, _config(spec)), backend.tokenizer
+
+
+def _build_custom(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
+    module_name, _, name = spec.engine_class.rpartition(".")
+    try:
+        build = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidError(
+            f"there is no engine class {spec.engine_class!r}", param="engine_class"
+        ) from error
+    return cast("tuple[StepEngine, Tokenizer]", build(spec))
+
+
+def _config(spec: EngineSpec) -> EngineConfig:
+    return EngineConfig(step_target_s=spec.step_target_ms / 1e3)

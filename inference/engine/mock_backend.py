@@ -1,0 +1,179 @@
+"""A backend without a model: scripted answers, delays and faults, on an emulated KV memory.
+
+The memory keeps the tokens themselves, and a sequence is answered only if its stream holds exactly
+its prompt and answer: a mistake in slots, prompt cache or batches shows as a failure, not as luck.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from inference.engine.backend import Logits, Sampler
+from inference.engine.batch import Batch
+from inference.engine.contract import SequenceRequest
+from inference.engine.errors import BackendError
+from inference.engine.mock_sampler import NumpySampler
+from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN, MockTokenizer, encode_text
+from inference.engine.sampling import Chain
+from inference.protocol.spec import MockSpec
+
+DEFAULT_CONTEXT_LEN = 40_000
+SCRIPT_LOGIT = 30.0  # noise is within 0..1, so that ordinary temperatures keep to the script
+MAX_PREFILL_SLEEP_S = 0.25  # a step, so that a cancel is never late
+MAX_DELAY_S = 1.0
+LAST_USER = re.compile(rb"<\|im_start\|>user\n((?:(?!<\|im_start\|>).)*?)<\|im_end\|>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a sequence is to say behind its prompt."""
+
+    prompt: bytes
+    prompt_len: int
+    reply: bytes
+
+
+class MockBackend:
+    """See `Backend`. `fault` is called before each batch and may raise."""
+
+    name = "mock"
+
+    def __init__(
+        self,
+        spec: MockSpec | None = None,
+        *,
+        num_seqs: int = 4,
+        max_context: int = DEFAULT_CONTEXT_LEN,
+        batch_len: int = 2048,
+        ubatch_len: int = 512,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.spec = spec or MockSpec()
+        self.tokenizer = MockTokenizer()
+        self.num_seqs = num_seqs
+        self.max_context = max_context
+        self.batch_len = batch_len
+        self.ubatch_len = ubatch_len
+        self.fault: Callable[[Batch], None] | None = None
+        self.num_evaluated = 0
+        self._sleep = sleep
+        self._cells = np.full((num_seqs, max_context), -1, np.int32)
+        self._lengths = [0] * num_seqs
+        self._scripts: dict[int, Script] = {}
+        self._copies: list[tuple[int, int]] = []
+        self._outputs: list[int] = []
+        self._num_generated = 0
+        noise = np.random.Generator(np.random.PCG64(0)).random((VOCAB_LEN, VOCAB_LEN))
+        self._noise = noise.astype(np.float32)
+
+    def begin(self, seq_id: int, request: SequenceRequest) -> None:
+        """See `Backend.begin`."""
+        prompt = np.array(request.tokens, np.int32)
+        reply = encode_text(self.spec.reply) or _last_message(request.tokens)
+        self._scripts[seq_id] = Script(prompt.tobytes(), len(prompt), reply)
+
+    def decode(self, batch: Batch) -> None:
+        """See `Backend.decode`."""
+        self._outputs = []
+        self._do_copies()
+        if self.fault is not None:
+            self.fault(batch)
+        num_output = len(batch.outputs)
+        self._check_layout(batch)
+        self._wait(batch.num_rows - num_output, num_output)
+        first = 0
+        for seq_id, num in batch.runs:
+            self._write(batch, first, num, seq_id)
+            first += num
+        self.num_evaluated += batch.num_rows
+        self._outputs = [int(batch.seq_ids[row]) for row in batch.outputs]
+        self._num_generated += num_output
+        self._maybe_crash()
+
+    def logits(self, output: int) -> Logits:
+        """See `Backend.logits`; raises BackendError where the script ends in a failure."""
+        seq_id = self._outputs[output]
+        script, length = self._scripts[seq_id], self._lengths[seq_id]
+        cells = self._cells[seq_id, :length]
+        if cells[: script.prompt_len].tobytes() != script.prompt:
+            raise BackendError("the stream doesn't hold the sequence's prompt")
+        num_said = length - script.prompt_len
+        if self.spec.fail_after and num_said >= self.spec.fail_after:
+            raise BackendError("the script fails here")
+        logits: Logits = self._noise[cells[-1]].copy()
+        if script.reply:
+            logits[script.reply[num_said % len(script.reply)]] += SCRIPT_LOGIT
+        if num_said >= len(script.reply):
+            logits[END_TOKEN] += 2 * SCRIPT_LOGIT
+        return logits
+
+    def sampler(self, chain: Chain, seed: int) -> Sampler:
+        """See `Backend.sampler`."""
+        return NumpySampler(chain, seed)
+
+    def can_reuse(self, seq_id: int, length: int) -> bool:
+        """See `Backend.can_reuse`."""
+        return True
+
+    def copy(self, source: int, target: int) -> None:
+        """See `Backend.copy`: lengths now, tokens at the next decode, as llama.cpp does it."""
+        if source == target:
+            raise BackendError("a stream was copied to itself")
+        self._copies.append((source, target))
+        self._lengths[target] = self._lengths[source]
+
+    def trim(self, seq_id: int, length: int) -> bool:
+        """See `Backend.trim`."""
+        if length > self._lengths[seq_id]:
+            raise BackendError(f"{length} tokens are to stay of {self._lengths[seq_id]}")
+        self._lengths[seq_id] = length
+        return True
+
+    def warm_up(self) -> None:
+        """Nothing to warm."""
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+    def _do_copies(self) -> None:
+        for source, target in self._copies:
+            self._cells[target] = self._cells[source]
+        self._copies.clear()
+
+    def _check_layout(self, batch: Batch) -> None:
+        seq_ids = batch.seq_ids[: batch.num_rows]
+        outputs = [int(batch.seq_ids[row]) for row in batch.outputs]
+        if (np.diff(seq_ids) < 0).any() or len(set(outputs)) != len(outputs):
+            raise BackendError("rows aren't ascending or a sequence has two outputs")
+
+    def _write(self, batch: Batch, first: int, num: int, seq_id: int) -> None:
+        start, end = self._lengths[seq_id], self._lengths[seq_id] + num
+        positions = batch.positions[first : first + num]
+        if not (positions == np.arange(start, end)).all() or end > self.max_context:
+            raise BackendError(f"positions aren't {start}..{end - 1}")
+        self._cells[seq_id, start:end] = batch.tokens[first : first + num]
+        self._lengths[seq_id] = end
+
+    def _wait(self, num_prompt: int, num_output: int) -> None:
+        prefill_s = min(num_prompt * self.spec.prefill_ms_per_token / 1e3, MAX_PREFILL_SLEEP_S)
+        delay_s = min(self.spec.delay_ms / 1e3, MAX_DELAY_S) if num_output else 0.0
+        if prefill_s + delay_s > 0.0:
+            self._sleep(prefill_s + delay_s)
+
+    def _maybe_crash(self) -> None:
+        if self.spec.crash_after and self._num_generated > self.spec.crash_after:
+            os.kill(os.getpid(), signal.Signals[self.spec.crash_signal])
+
+
+def _last_message(tokens: tuple[int, ...]) -> bytes:
+    """The last user message of a ChatML prompt, or all of a raw one."""
+    text = bytes(token for token in tokens if token < END_TOKEN)
+    messages = LAST_USER.findall(text)
+    return messages[-1] if messages else text

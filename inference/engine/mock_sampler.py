@@ -1,0 +1,92 @@
+"""The sampling chain in numpy: the main parameters, one random number a token."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.engine.sampling import Chain
+
+Floats = NDArray[np.float64]
+
+
+class NumpySampler:
+    """A `Sampler` that follows `Chain.order`.
+
+    Left out: dry, xtc, top_n_sigma, typ_p, mirostat.
+    """
+
+    draws_per_token = 1
+
+    def __init__(self, chain: Chain, seed: int) -> None:
+        self._chain = chain
+        self._random = np.random.Generator(np.random.PCG64(seed))
+        self._recent: deque[int] = deque(maxlen=chain.history_len)
+
+    def pick(self, logits: NDArray[np.float32]) -> int:
+        """See `Sampler.pick`."""
+        values = logits.astype(np.float64)
+        for token, bias in self._chain.bias:
+            values[token] += bias
+        for name in self._chain.order:
+            values = self._apply(name, values)
+        probs = _softmax(values)
+        draw = self._random.random()
+        token = int(np.searchsorted(np.cumsum(probs), draw * probs.sum(), side="right"))
+        token = min(token, int(np.flatnonzero(probs)[-1]))
+        self.accept(token)
+        return token
+
+    def accept(self, token_id: int) -> None:
+        """See `Sampler.accept`."""
+        self._recent.append(token_id)
+
+    def skip(self, draws: int) -> None:
+        """See `Sampler.skip`."""
+        self._random.random(draws)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _apply(self, name: str, values: Floats) -> Floats:
+        chain = self._chain
+        if name == "penalties" and chain.has_penalties:
+            return self._penalised(values)
+        if name == "top_k" and 0 < chain.top_k < len(values):
+            return np.where(values >= np.sort(values)[-chain.top_k], values, -np.inf)
+        if name == "top_p" and chain.top_p < 1.0:
+            return _top_p(values, chain.top_p)
+        if name == "min_p" and chain.min_p > 0.0:
+            probs = _softmax(values)
+            return np.where(probs >= chain.min_p * probs.max(), values, -np.inf)
+        if name == "temperature":
+            if chain.temperature <= 0.0:
+                return np.where(np.arange(len(values)) == values.argmax(), 0.0, -np.inf)
+            return values / chain.temperature
+        return values
+
+    def _penalised(self, values: Floats) -> Floats:
+        chain = self._chain
+        for token, count in Counter(self._recent).items():
+            value = values[token]
+            values[token] = (
+                value / chain.repeat_penalty if value > 0 else value * chain.repeat_penalty
+            )
+            values[token] -= count * chain.frequency_penalty + chain.presence_penalty
+        return values
+
+
+def _softmax(values: Floats) -> Floats:
+    exps: Floats = np.exp(values - values.max())
+    return exps / float(exps.sum())
+
+
+def _top_p(values: Floats, top_p: float) -> Floats:
+    order = np.argsort(-values, kind="stable")
+    before = np.cumsum(_softmax(values)[order]) - _softmax(values)[order]
+    out = np.full_like(values, -np.inf)
+    kept = order[before < top_p]
+    out[kept] = values[kept]
+    return out

@@ -1,0 +1,40 @@
+"""A byte-level vocabulary: one token a byte, then one end token."""
+
+from __future__ import annotations
+
+END_TOKEN = 256
+VOCAB_LEN = 257
+
+
+class MockTokenizer:
+    """Every character of more than one byte spans tokens, so nothing can rely on whole ones.
+
+    Texts may carry arbitrary bytes as lone surrogates (Python's "surrogateescape").
+    """
+
+    vocab_len = VOCAB_LEN
+    bos_token = ""
+    eos_token = ""
+    chat_template: str | None = None
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """See `Tokenizer.tokenize`; there is nothing special to add or parse."""
+        return list(encode_text(text))
+
+    def piece(self, token_id: int, *, special: bool = False) -> bytes:
+        """See `Tokenizer.piece`."""
+        if token_id == END_TOKEN:
+            return b"<|end|>" if special else b""
+        return bytes((token_id,))
+
+    def is_end(self, token_id: int) -> bool:
+        """See `Tokenizer.is_end`."""
+        return token_id == END_TOKEN
+
+
+def encode_text(text: str) -> bytes:
+    """UTF-8 with surrogate escapes; other lone surrogates become "?"."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")

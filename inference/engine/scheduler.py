@@ -1,0 +1,52 @@
+"""Whose prompt is computed in this step.
+
+Rules: a prompt that got nothing for `age_steps` goes first; then interactive before background;
+then the owner served longest ago; among an owner's prompts the one with least left to do. So a
+long prompt never blocks others, and nobody waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Seq
+
+from inference.engine.config import EngineConfig
+from inference.engine.sequence import Sequence
+
+NEVER = -1
+
+
+class PrefillScheduler:
+    """Remembers when each owner was served; forgets owners that have no prompt left."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._served_step: dict[str, int] = {}
+
+    def choose(
+        self, waiting: Seq[Sequence], *, budget: int, step: int
+    ) -> list[tuple[Sequence, int]]:
+        """Pieces (sequence, number of tokens) for this step, at most `budget` tokens together."""
+        self._forget(waiting)
+        pieces: list[tuple[Sequence, int]] = []
+        for sequence in sorted(waiting, key=lambda seq: self._rank(seq, step)):
+            num = min(sequence.remaining, budget)
+            is_crumb = num < sequence.remaining and num < self._config.min_piece_len
+            if num <= 0 or (is_crumb and pieces):
+                break
+            pieces.append((sequence, num))
+            budget -= num
+            sequence.served_step = step
+            self._served_step[sequence.request.owner_key] = step
+        return pieces
+
+    def _rank(self, sequence: Sequence, step: int) -> tuple[int, int, int, int]:
+        if step - sequence.served_step >= self._config.age_steps:
+            return NEVER, sequence.served_step, 0, sequence.arrival
+        owner_step = self._served_step.get(sequence.request.owner_key, NEVER)
+        return sequence.lane_rank, owner_step, sequence.remaining, sequence.arrival
+
+    def _forget(self, waiting: Iterable[Sequence]) -> None:
+        owners = {sequence.request.owner_key for sequence in waiting}
+        for owner in self._served_step.keys() - owners:
+            del self._served_step[owner]

@@ -1,0 +1,68 @@
+"""The engine-side life of one request: waiting → prefill → decode → ended."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.engine.backend import Sampler
+from inference.engine.contract import SequenceRequest
+from inference.engine.slots import Slot
+from inference.engine.stopping import Answer, Ended
+from inference.engine.timings import SequenceClock
+from inference.protocol.events import Usage
+
+LANE_RANK = {"interactive": 0, "background": 1}
+
+
+class Phase(enum.Enum):
+    """Where a sequence is. WAITING: it holds a slot, nothing of it is computed."""
+
+    WAITING = enum.auto()
+    PREFILL = enum.auto()
+    DECODE = enum.auto()
+
+
+@dataclass(slots=True)
+class Sequence:
+    """One sequence in its slot.
+
+    `target`: tokens to evaluate before the next one can be sampled: the prompt and, after a
+    resume, the published ids. `next_token` is sampled but not evaluated. `replayed_end`: a resumed
+    sequence that had ended already. `served_step`: the last step that computed prompt of it.
+    """
+
+    request: SequenceRequest
+    slot: Slot
+    target: NDArray[np.int32]
+    sampler: Sampler
+    answer: Answer
+    arrival: int
+    served_step: int
+    replayed_end: Ended | None = None
+    phase: Phase = Phase.WAITING
+    next_token: int = -1
+    cached_tokens: int = 0
+    clock: SequenceClock = field(default_factory=SequenceClock)
+
+    @property
+    def prompt_len(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.request.tokens)
+
+    @property
+    def remaining(self) -> int:
+        """Tokens of `target` that aren't in the context yet."""
+        return len(self.target) - self.slot.length
+
+    @property
+    def lane_rank(self) -> int:
+        """0 goes before 1."""
+        return LANE_RANK[self.request.lane]
+
+    def usage(self) -> Usage:
+        """Counts so far; tokens of an earlier engine are in them once."""
+        return Usage(self.prompt_len, self.answer.num_tokens, self.cached_tokens)

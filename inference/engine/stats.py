@@ -1,0 +1,58 @@
+"""Counters of an engine since its start."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from inference.protocol.events import Failed, Finished, Terminal
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step: rows by kind, passes over the weights, duration of the decode."""
+
+    num_decode: int = 0
+    num_prompt: int = 0
+    num_ubatches: int = 0
+    elapsed_s: float = 0.0
+
+
+@dataclass(slots=True)
+class EngineStats:
+    """`decode_*` count steps in which nothing but generated tokens was computed."""
+
+    steps: int = 0
+    ubatches: int = 0
+    decode_steps: int = 0
+    decode_ubatches: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    generated_tokens: int = 0
+    copies: int = 0
+    busy_s: float = 0.0
+    finished: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    def add_step(self, record: StepRecord) -> None:
+        """Count a step."""
+        self.steps += 1
+        self.ubatches += record.num_ubatches
+        self.prompt_tokens += record.num_prompt
+        self.busy_s += record.elapsed_s
+        if record.num_prompt == 0:
+            self.decode_steps += 1
+            self.decode_ubatches += record.num_ubatches
+
+    def count_end(self, event: Terminal) -> None:
+        """Count an end by its kind."""
+        if isinstance(event, Finished):
+            self.finished += 1
+        elif isinstance(event, Failed):
+            self.failed += 1
+        else:
+            self.cancelled += 1
+
+    def as_mapping(self, **gauges: float | int) -> dict[str, float | int]:
+        """Counters and gauges under their names."""
+        return {**asdict(self), **gauges}

@@ -1,0 +1,68 @@
+"""How long a sequence took, and how many prompt tokens fit into a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inference.engine.config import EngineConfig
+from inference.protocol.events import Timings
+
+SMOOTHING = 0.3  # weight of the newest measurement
+
+
+@dataclass(slots=True)
+class SequenceClock:
+    """Monotonic instants of one sequence; `None`: not reached."""
+
+    begun_ts: float | None = None
+    first_token_ts: float | None = None
+
+    def timings(self, now: float) -> Timings:
+        """Durations up to `now`."""
+        if self.begun_ts is None:
+            return Timings()
+        if self.first_token_ts is None:
+            return Timings(prefill_ms=(now - self.begun_ts) * 1e3)
+        return Timings(
+            prefill_ms=(self.first_token_ts - self.begun_ts) * 1e3,
+            decode_ms=(now - self.first_token_ts) * 1e3,
+        )
+
+
+class PrefillPace:
+    """Measures the prefill rate and sizes the prompt work of a step."""
+
+    def __init__(self, config: EngineConfig, *, batch_len: int, ubatch_len: int) -> None:
+        self._config = config
+        self._batch_len = batch_len
+        self._ubatch_len = ubatch_len
+        self._token_s: float | None = None
+        self._decode_step_s = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Prompt tokens per second, 0 before the first measurement."""
+        return 1.0 / self._token_s if self._token_s else 0.0
+
+    def observe(self, *, num_prompt: int, num_decode: int, elapsed_s: float) -> None:
+        """Learn from a finished step."""
+        if num_prompt == 0:
+            self._decode_step_s = _smooth(self._decode_step_s or None, elapsed_s)
+        elif num_prompt >= self._config.min_piece_len or self._token_s is None:
+            prompt_s = elapsed_s - (self._decode_step_s if num_decode else 0.0)
+            self._token_s = _smooth(self._token_s, max(prompt_s, 0.0) / num_prompt)
+
+    def budget(self, *, num_decode: int) -> int:
+        """Prompt tokens for the next step: whole ubatches where one fits the time."""
+        least = self._config.min_piece_len
+        room = self._batch_len - num_decode
+        if self._token_s is None:
+            return min(least, room)
+        target_s = self._config.step_target_s * (1 if num_decode else 2)
+        fitting = room if self._token_s <= target_s / room else int(target_s / self._token_s)
+        unit = self._ubatch_len if fitting >= self._ubatch_len else least
+        return min(max(fitting // unit * unit, least), room)
+
+
+def _smooth(old: float | None, new: float) -> float:
+    return new if old is None else old + SMOOTHING * (new - old)
