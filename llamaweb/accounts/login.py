@@ -17,7 +17,7 @@ class ThrottledBackend(ModelBackend):
     Counted per address and user name: an attacker locks out only themselves.
     """
 
-    def authenticate(  # type: ignore[override]  # as ModelBackend does, against its base
+    def authenticate(
         self,
         request: HttpRequest | None,
         username: str | None = None,

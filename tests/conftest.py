@@ -1,0 +1,89 @@
+"""Shared fixtures: the cast, the instance's Redis, and both databases.
+
+alice owns, bob is shared with, carol must see nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.databases import allow_flushing_audit_events, default_database
+from tests.servers import postgres, valkey
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """The Redis that the test settings name, running; yields its URL."""
+    from django.conf import settings
+
+    data_dir = settings.DATA_DIR
+    with valkey(
+        data_dir.run,
+        unix_socket=data_dir.prepare_redis_socket(),
+        password=data_dir.key("redis_password"),
+    ):
+        yield settings.REDIS_URL
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL server of this session; yields the URL of its database."""
+    with postgres() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> Iterator[None]:
+    """Before any test database exists: tests may empty a table that the database protects."""
+    with allow_flushing_audit_events():
+        yield
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def both_databases(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run a module once on each database: `pytestmark = pytest.mark.usefixtures("both_databases")`.
+
+    For whole modules, so that it is set up before what needs the database.
+    """
+    if request.param == "sqlite":
+        yield "sqlite"
+        return
+    blocker = request.getfixturevalue("django_db_blocker")
+    request.getfixturevalue("django_db_setup")
+    with default_database(request.getfixturevalue("postgres_url"), blocker):
+        yield "postgres"
+
+
+@pytest.fixture
+def alice(db: None) -> Any:
+    """The owner."""
+    from tests.factories import UserFactory
+
+    return UserFactory.create(username="alice")
+
+
+@pytest.fixture
+def bob(db: None) -> Any:
+    """Somebody things are shared with."""
+    from tests.factories import UserFactory
+
+    return UserFactory.create(username="bob")
+
+
+@pytest.fixture
+def carol(db: None) -> Any:
+    """Somebody who must see nothing."""
+    from tests.factories import UserFactory
+
+    return UserFactory.create(username="carol")
+
+
+@pytest.fixture
+def alice_key(alice: Any) -> str:
+    """An API key of alice's with the scope `inference`."""
+    from tests.factories import make_key
+
+    return make_key(alice)
