@@ -22,7 +22,7 @@ class NumpySampler:
 
     def __init__(self, chain: Chain, seed: int) -> None:
         self._chain = chain
-        self._random = np.random.Generator(np.random.PCG64(seed))
+        self._random = np.random.Generator(np.random.PCG64(abs(seed)))
         self._recent: deque[int] = deque(maxlen=chain.history_len)
 
     def pick(self, logits: NDArray[np.float32]) -> int:

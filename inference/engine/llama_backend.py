@@ -1,0 +1,192 @@
+"""llama.cpp as a `Backend`. Only files named llama_* import `llama_cpp`.
+
+llama.cpp aborts the process on a call it doesn't support (a partial copy between streams, a stream
+that isn't there), so everything is checked here first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import Any
+
+import llama_cpp
+import numpy as np
+
+from inference.engine.backend import Logits, Sampler
+from inference.engine.batch import Batch
+from inference.engine.contract import SequenceRequest
+from inference.engine.errors import BackendError
+from inference.engine.llama_load import context_len, init_library, load_model, make_context
+from inference.engine.llama_sampler import Candidates, LlamaSampler
+from inference.engine.llama_tokenizer import LlamaTokenizer
+from inference.engine.sampling import Chain
+from inference.protocol.spec import EngineSpec
+
+logger = logging.getLogger(__name__)
+
+WARM_UP_LEN = 33  # enough rows for the kernels of prompts, which are others than those of decode
+DECODE_ERRORS = {1: "no room in the KV cache", 2: "aborted", -1: "invalid batch"}
+
+
+class LlamaBackend:
+    """See `Backend`. Owns `model` and `context`, and frees both in `close`."""
+
+    @classmethod
+    def load(cls, spec: EngineSpec) -> LlamaBackend:
+        """Load the model of `spec`.
+
+        Raises:
+            FailedError, InvalidError: see `load_model` and `make_context`.
+        """
+        init_library()
+        model = load_model(spec)
+        try:
+            context = make_context(model, spec)
+        except Exception:
+            llama_cpp.llama_model_free(model)
+            raise
+        return cls(model, context, max_context=context_len(model, spec))
+
+    def __init__(self, model: Any, context: Any, *, max_context: int) -> None:
+        self._model: Any = model
+        self._context: Any = context
+        self._memory = llama_cpp.llama_get_memory(context)
+        self._vocab = llama_cpp.llama_model_get_vocab(model)
+        self.tokenizer = LlamaTokenizer(model)
+        self.name = _describe(model)
+        self.num_seqs = int(llama_cpp.llama_n_seq_max(context))
+        self.max_context = min(max_context, int(llama_cpp.llama_n_ctx_seq(context)))
+        self.batch_len = int(llama_cpp.llama_n_batch(context))
+        self.ubatch_len = int(llama_cpp.llama_n_ubatch(context))
+        self._window_len = int(llama_cpp.llama_model_n_swa(model))
+        self._keeps_no_prefix = bool(
+            llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
+        )
+        self._candidates = Candidates(self.tokenizer.vocab_len)
+        self._make_batch()
+        self._num_outputs = 0
+        self._logits: Logits = np.empty((0, 0), np.float32)
+        self._logits_key = (0, 0)
+
+    def begin(self, seq_id: int, request: SequenceRequest) -> None:
+        """See `Backend.begin`; a stream needs no preparation."""
+
+    def decode(self, batch: Batch) -> None:
+        """See `Backend.decode`."""
+        num = batch.num_rows
+        if num > self.batch_len or len(batch.outputs) > self.num_seqs:
+            raise BackendError("the batch is larger than the context allows")
+        np.take(self._seq_addresses, batch.seq_ids[:num], out=self._row_addresses[:num])
+        raw = self._batch
+        raw.n_tokens = num
+        raw.token = batch.tokens.ctypes.data_as(llama_cpp.llama_token_p)
+        raw.pos = ctypes.cast(batch.positions.ctypes.data, ctypes.POINTER(llama_cpp.llama_pos))
+        raw.logits = ctypes.cast(batch.wants_logits.ctypes.data, ctypes.POINTER(ctypes.c_int8))
+        self._num_outputs = 0
+        code = llama_cpp.llama_decode(self._context, raw)
+        if code != 0:
+            raise BackendError(f"llama_decode: {DECODE_ERRORS.get(code, 'fatal error')} ({code})")
+        self._num_outputs = len(batch.outputs)
+
+    def logits(self, output: int) -> Logits:
+        """See `Backend.logits`."""
+        if not 0 <= output < self._num_outputs:
+            raise BackendError("these logits weren't asked for")
+        base = ctypes.cast(llama_cpp.llama_get_logits(self._context), ctypes.c_void_p).value
+        if not base:
+            raise BackendError("there are no logits")
+        key = (base, self._num_outputs)
+        if key != self._logits_key:
+            shape = (self._num_outputs, self.tokenizer.vocab_len)
+            cells: Any = (ctypes.c_float * (shape[0] * shape[1])).from_address(base)
+            self._logits = np.frombuffer(cells, np.float32).reshape(shape)
+            self._logits_key = key
+        row: Logits = self._logits[output]
+        return row
+
+    def sampler(self, chain: Chain, seed: int) -> Sampler:
+        """See `Backend.sampler`."""
+        return LlamaSampler(
+            chain,
+            seed,
+            vocab=self._vocab,
+            vocab_len=self.tokenizer.vocab_len,
+            candidates=self._candidates,
+        )
+
+    def can_reuse(self, seq_id: int, length: int) -> bool:
+        """See `Backend.can_reuse`.
+
+        A recurrent state can't go back. Behind a sliding window the cells may be gone although
+        removing the rest succeeds, so the oldest cell must reach back a whole window.
+        """
+        if self._keeps_no_prefix:
+            return False
+        first = llama_cpp.llama_memory_seq_pos_min(self._memory, seq_id)
+        last = llama_cpp.llama_memory_seq_pos_max(self._memory, seq_id)
+        oldest_needed = max(0, length - self._window_len) if self._window_len else 0
+        return bool(0 <= first <= oldest_needed and last >= length - 1)
+
+    def copy(self, source: int, target: int) -> None:
+        """See `Backend.copy`."""
+        self._check_seq(source)
+        self._check_seq(target)
+        if source == target:
+            raise BackendError("a stream was copied to itself")
+        llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+
+    def trim(self, seq_id: int, length: int) -> bool:
+        """See `Backend.trim`."""
+        self._check_seq(seq_id)
+        if llama_cpp.llama_memory_seq_rm(self._memory, seq_id, length, -1):
+            return True
+        llama_cpp.llama_memory_seq_rm(self._memory, seq_id, -1, -1)
+        return False
+
+    def warm_up(self) -> None:
+        """See `Backend.warm_up`; the memory is empty afterwards."""
+        batch = Batch(WARM_UP_LEN)
+        piece = np.zeros(min(WARM_UP_LEN, self.batch_len, self.max_context - 1), np.int32)
+        batch.add_piece(0, piece, 0, output=True)
+        self.decode(batch)
+        batch.clear()
+        batch.add_token(0, 0, len(piece))
+        self.decode(batch)
+        self.logits(0)
+        llama_cpp.llama_memory_clear(self._memory, True)
+
+    def close(self) -> None:
+        """See `Backend.close`; may be called again."""
+        if self._context:
+            llama_cpp.llama_free(self._context)
+            self._context = None
+        if self._model:
+            llama_cpp.llama_model_free(self._model)
+            self._model = None
+
+    def _make_batch(self) -> None:
+        """The constant parts of llama_batch: each row names one stream by pointer."""
+        self._seq_cells = np.arange(self.num_seqs, dtype=np.int32)
+        base = self._seq_cells.ctypes.data
+        self._seq_addresses = base + 4 * np.arange(self.num_seqs, dtype=np.uint64)
+        self._row_addresses = np.zeros(self.batch_len, np.uint64)
+        self._num_seq_ids = np.ones(self.batch_len, np.int32)
+        self._batch: Any = llama_cpp.llama_batch()
+        self._batch.n_seq_id = ctypes.cast(
+            self._num_seq_ids.ctypes.data, ctypes.POINTER(ctypes.c_int32)
+        )
+        self._batch.seq_id = ctypes.cast(
+            self._row_addresses.ctypes.data,
+            ctypes.POINTER(ctypes.POINTER(llama_cpp.llama_seq_id)),
+        )
+
+    def _check_seq(self, seq_id: int) -> None:
+        if not 0 <= seq_id < self.num_seqs:
+            raise BackendError(f"there is no stream {seq_id}")
+
+
+def _describe(model: Any) -> str:
+    buffer = ctypes.create_string_buffer(128)
+    llama_cpp.llama_model_desc(model, buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace")

@@ -1,0 +1,135 @@
+"""Loading a GGUF and making its context, with messages a person can act on."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+
+from inference.engine.llama_log import quiet_log
+from inference.protocol.spec import EngineSpec
+from llamaweb.lib.errors import FailedError, InvalidError
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_CONTEXT_LEN = 8192
+# On CPUs flash attention costs models with small heads more than it saves (measured: 64 slower,
+# 256 not). The choice must not depend on a timing: another kernel rounds differently, and an
+# answer that moves to another engine must go on with the same text.
+FLASH_MIN_HEAD_LEN = 128
+FLASH_TYPES = {
+    "on": llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED,
+    "off": llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED,
+}
+
+
+@functools.cache
+def init_library() -> None:
+    """Once a process: log callback, then the backends."""
+    quiet_log()
+    llama_cpp.llama_backend_init()
+
+
+def load_model(spec: EngineSpec) -> Any:
+    """The model of `spec.model_path`; free it with llama_model_free.
+
+    Raises:
+        FailedError: missing, unreadable, corrupt, or a kind that can't generate.
+        InvalidError: settings that can't be.
+    """
+    path = Path(spec.model_path)
+    if not path.is_file():
+        raise FailedError(f"model file {path.name!r} doesn't exist or can't be read")
+    params = llama_cpp.llama_model_default_params()
+    params.n_gpu_layers = spec.n_gpu_layers
+    params.main_gpu = spec.main_gpu
+    params.use_extra_bufts = spec.use_extra_bufts
+    if spec.tensor_split:
+        params.tensor_split = _tensor_split(spec.tensor_split)
+    model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+    if not model:
+        raise FailedError(
+            f"model file {path.name!r} is damaged, incomplete or of a kind that isn't known here"
+        )
+    if llama_cpp.llama_model_has_encoder(model) or not llama_cpp.llama_model_has_decoder(model):
+        llama_cpp.llama_model_free(model)
+        raise FailedError(f"model file {path.name!r} holds a model that can't generate text alone")
+    return model
+
+
+def make_context(model: Any, spec: EngineSpec) -> Any:
+    """A context with one KV stream a slot; free it with llama_free.
+
+    Raises:
+        FailedError: not enough memory, or settings this model can't have together.
+    """
+    params = llama_cpp.llama_context_default_params()
+    params.n_ctx = context_len(model, spec) * spec.num_slots
+    params.n_batch = spec.batch_len
+    params.n_ubatch = min(spec.ubatch_len, spec.batch_len)
+    params.n_seq_max = spec.num_slots
+    params.n_outputs_max = spec.num_slots  # the default keeps n_batch rows of logits
+    params.n_threads = params.n_threads_batch = num_threads(spec)
+    params.flash_attn_type = _flash_type(model, spec)
+    params.kv_unified = False
+    params.swa_full = True  # else a sliding window forgets what the prompt cache wants to reuse
+    params.no_perf = True
+    context = llama_cpp.llama_init_from_model(model, params)
+    if not context:
+        raise FailedError(
+            f"no context of {params.n_ctx} tokens for {spec.num_slots} slots could be made; "
+            "a smaller context_len or fewer slots need less memory"
+        )
+    return context
+
+
+def context_len(model: Any, spec: EngineSpec) -> int:
+    """Tokens a slot; never more than the model was trained for."""
+    trained = int(llama_cpp.llama_model_n_ctx_train(model))
+    if spec.context_len > trained:
+        logger.warning("context_len %d is cut to the model's %d", spec.context_len, trained)
+    return min(spec.context_len or DEFAULT_CONTEXT_LEN, trained)
+
+
+def num_threads(spec: EngineSpec) -> int:
+    """Threads of a decode: one core is left to everything else, because ours spin."""
+    return spec.threads or max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def metadata(model: Any, key: str) -> str | None:
+    """One value of the GGUF header as text."""
+    buffer = ctypes.create_string_buffer(256)
+    num = llama_cpp.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace") if num >= 0 else None
+
+
+def _flash_type(model: Any, spec: EngineSpec) -> int:
+    if spec.flash_attention in FLASH_TYPES:
+        return FLASH_TYPES[spec.flash_attention]
+    if spec.flash_attention != "auto":
+        raise InvalidError("flash_attention is auto, on or off", param="flash_attention")
+    on_gpu = spec.n_gpu_layers != 0 and llama_cpp.llama_supports_gpu_offload()
+    if not on_gpu and _head_len(model) < FLASH_MIN_HEAD_LEN:
+        return FLASH_TYPES["off"]
+    return int(llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO)
+
+
+def _head_len(model: Any) -> int:
+    architecture = metadata(model, "general.architecture") or ""
+    stated = metadata(model, f"{architecture}.attention.key_length")
+    if stated and stated.isdigit():
+        return int(stated)
+    num_heads = max(1, int(llama_cpp.llama_model_n_head(model)))
+    return int(llama_cpp.llama_model_n_embd(model)) // num_heads
+
+
+def _tensor_split(shares: tuple[float, ...]) -> Any:
+    most = int(llama_cpp.llama_max_devices())
+    if len(shares) > most:
+        raise InvalidError(f"tensor_split has more than {most} parts", param="tensor_split")
+    return (ctypes.c_float * most)(*shares)

@@ -1,0 +1,31 @@
+"""llama.cpp's log through `logging`, quiet unless something is wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import Any
+
+import llama_cpp
+
+logger = logging.getLogger("llama.cpp")
+
+# ggml's levels; CONTINUE (5) goes on with the line before and has that line's level.
+_LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.INFO, 4: logging.WARNING}
+_CONTINUE = 5
+_last_level = logging.DEBUG
+
+
+@llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
+def _log(level: int, text: bytes, _: Any) -> None:
+    global _last_level
+    if level != _CONTINUE:
+        _last_level = _LEVELS.get(level, logging.DEBUG)
+    line = text.decode("utf-8", "replace").strip()
+    if line and line != ".":
+        logger.log(_last_level, "%s", line)
+
+
+def quiet_log() -> None:
+    """Send llama.cpp's messages to the logger "llama.cpp"; errors become warnings there."""
+    llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
