@@ -1,0 +1,144 @@
+"""From messages to the prompt's text: capabilities, normaliser, template, prefill."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from dataclasses import replace
+from typing import Any, Protocol
+
+from inference.protocol.requests import ChatPrompt
+from inference.text.capabilities import TemplateCapabilities, probe
+from inference.text.chat_template import (
+    CHATML_TEMPLATE,
+    RESERVED_VARIABLES,
+    ChatTemplate,
+    RenderJob,
+    TemplateRefusedError,
+)
+from inference.text.normalise import normalise, template_messages
+from inference.text.render_process import RENDER_TIMEOUT_S, TemplateRenderer
+from inference.text.tokenizer import Tokenizer
+from llamaweb.lib.errors import InvalidError
+
+
+class JobRenderer(Protocol):
+    """Whatever renders plain jobs; see `TemplateRenderer.render_job`."""
+
+    def render_job(self, job: RenderJob) -> str:
+        """The text of `job`."""
+        ...
+
+    def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+class InProcessRenderer:
+    """Renders here, without bounds of time and memory: for templates of our own, and tests."""
+
+    def __init__(self, template: str = CHATML_TEMPLATE, bos: str = "", eos: str = "") -> None:
+        self._template = ChatTemplate(template, bos_token=bos, eos_token=eos)
+
+    def render_job(self, job: RenderJob) -> str:
+        """See `ChatTemplate.render`."""
+        return self._template.render(job)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def renderer_for(
+    tokenizer: Tokenizer, override: str | None = None, timeout_s: float = RENDER_TIMEOUT_S
+) -> ChatRenderer:
+    """The renderer of a model: its configuration's template, else its own, else ChatML."""
+    template = override or tokenizer.chat_template or CHATML_TEMPLATE
+    return ChatRenderer(
+        TemplateRenderer(template, tokenizer.bos_token, tokenizer.eos_token, timeout_s)
+    )
+
+
+class ChatRenderer:
+    """Writes a chat as the model's template wants it. Safe to call from several threads."""
+
+    def __init__(self, jobs: JobRenderer) -> None:
+        self._jobs = jobs
+        self._lock = threading.Lock()
+        self._can: TemplateCapabilities | None = None
+
+    def capabilities(self) -> TemplateCapabilities:
+        """What the template takes; found at the first call.
+
+        Raises:
+            InvalidError: the template can't be used at all.
+        """
+        with self._lock:
+            if self._can is None:
+                self._can = probe(self._jobs.render_job)
+            return self._can
+
+    def close(self) -> None:
+        """Free the template's process; a later call starts it again."""
+        self._jobs.close()
+
+    def render(self, prompt: ChatPrompt, *, now_at: float = 0.0) -> str:
+        """The prompt's text; `now_at` is the present for templates that write the date.
+
+        A template that refuses its messages is given them once more in the strictest form.
+
+        Raises:
+            InvalidError: `param` says which field; never a template's trace.
+        """
+        mark = ""
+        if prompt.continue_final:
+            mark = secrets.token_hex(16)
+            prompt = _marked(prompt, mark)
+        can = self.capabilities()
+        variables = _variables(prompt.template_kwargs_json)
+        tools = json.loads(prompt.tools_json) if prompt.tools_json else None
+        strict = TemplateCapabilities(typed_content=can.typed_content)
+
+        def attempt(shape: TemplateCapabilities) -> str:
+            messages = template_messages(normalise(prompt.messages, shape), shape)
+            text = self._jobs.render_job(
+                RenderJob(messages, tools or None, variables, not mark, now_at)
+            )
+            if mark and mark not in text:
+                raise TemplateRefusedError("the model's chat template can't continue an answer")
+            return text[: text.rindex(mark)] if mark else text
+
+        try:
+            return attempt(can)
+        except TemplateRefusedError as error:
+            error.param = "messages"
+            if can == strict:
+                raise
+            try:
+                return attempt(strict)
+            except TemplateRefusedError:
+                raise error from None
+
+
+def _marked(prompt: ChatPrompt, mark: str) -> ChatPrompt:
+    """`prompt` with a mark where the answer goes on: what the template adds after it is cut."""
+    last = prompt.messages[-1] if prompt.messages else None
+    if last is None or last.role != "assistant":
+        raise InvalidError(
+            "the last message must be the assistant's to be continued", param="messages"
+        )
+    if last.tool_calls:
+        raise InvalidError("an answer with tool calls can't be continued", param="messages")
+    marked = replace(last, content=last.content + mark)
+    return replace(prompt, messages=(*prompt.messages[:-1], marked))
+
+
+def _variables(kwargs_json: str | None) -> dict[str, Any]:
+    if not kwargs_json:
+        return {}
+    variables = json.loads(kwargs_json)
+    if not isinstance(variables, dict):
+        raise InvalidError("must be an object", param="chat_template_kwargs")
+    for name in sorted(RESERVED_VARIABLES & variables.keys()):
+        raise InvalidError(f"'{name}' can't be set here", param=f"chat_template_kwargs.{name}")
+    return variables
