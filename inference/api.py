@@ -5,6 +5,7 @@ Asynchronous functions are for views and consumers, plain ones for services, job
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -61,11 +62,11 @@ async def generation_submit(request: GenerateRequest) -> Position:
         BusyError: a bound of the queue is reached.
         UnavailableError: Redis can't be reached.
     """
-    reader = bus.stream_reader()
-    holder = None if request.keep else reader.lease.reader_id
-    position = await bus.async_queue().submit(request, reader_id=holder)
+    here = bus.loop_bus()
+    holder = None if request.keep else here.lease.reader_id
+    position = await here.queue.submit(request, reader_id=holder)
     if not request.keep:
-        reader.lease.hold(request.model, request.generation_id)
+        here.lease.hold(request.model, request.generation_id)
     return position
 
 
@@ -73,22 +74,23 @@ async def generation_events(
     model: str, generation_id: str, cursor: Cursor = START
 ) -> AsyncIterator[Read | Position]:
     """What comes after `cursor` until the terminal event; see `StreamReader.tail`."""
-    reader = bus.stream_reader()
+    here = bus.loop_bus()
     try:
-        async for item in reader.tail(model, generation_id, cursor):
-            yield item
+        async with contextlib.aclosing(here.reader.tail(model, generation_id, cursor)) as items:
+            async for item in items:
+                yield item
     finally:
-        reader.lease.release(model, generation_id)
+        here.lease.drop(model, generation_id)
 
 
 async def generation_cancel(model: str, generation_id: str, by: CancelledBy = "user") -> bool:
     """Ask for the end; True if there was something to end."""
-    return await bus.async_queue().cancel(model, generation_id, by)
+    return await bus.loop_bus().queue.cancel(model, generation_id, by)
 
 
 async def generation_status(model: str, generation_id: str) -> Status | None:
     """State and place in the queue; None if the queue knows nothing of it."""
-    return await bus.async_queue().status(model, generation_id)
+    return await bus.loop_bus().queue.status(model, generation_id)
 
 
 def generation_cancel_now(model: str, generation_id: str, by: CancelledBy = "user") -> bool:
@@ -113,12 +115,12 @@ async def model_resolve(name: str | None) -> ModelInfo:
 
 async def model_load(model: str) -> Load:
     """How much waits and runs."""
-    return await bus.async_queue().load(model)
+    return await bus.loop_bus().queue.load(model)
 
 
 async def engine_list(model: str) -> tuple[EngineStatus, ...]:
     """Heartbeats of a model's engines."""
-    return await bus.async_queue().engines(model)
+    return await bus.loop_bus().queue.engines(model)
 
 
 async def engine_status(name: str | None = None) -> EngineSummary:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import weakref
+from dataclasses import dataclass
 
 from django.conf import settings
 
-from inference.queues.connect import connect_async_queue, connect_queue
+from inference.queues.async_queue import AsyncRedisQueue
+from inference.queues.connect import async_client, sync_client
 from inference.queues.contract import Queue, QueueConfig
 from inference.queues.reader import StreamReader
-from inference.queues.redis_queue import AsyncRedisQueue
+from inference.queues.reader_lease import ReaderLease
+from inference.queues.redis_queue import RedisQueue
+from llamaweb.lib.ids import new_id
 
 
 def queue_config() -> QueueConfig:
@@ -25,34 +29,28 @@ def queue_config() -> QueueConfig:
 @functools.cache
 def sync_queue() -> Queue:
     """The queue for services, jobs and the supervisor; safe from several threads."""
-    return connect_queue(settings.REDIS_URL, settings.REDIS_PREFIX, queue_config())
+    return RedisQueue(sync_client(settings.REDIS_URL), settings.REDIS_PREFIX, queue_config())
 
 
-class _PerLoop:
-    """An asynchronous client belongs to the event loop that made it."""
+@dataclass(frozen=True, slots=True)
+class Bus:
+    """What the views and consumers of one event loop share."""
 
-    def __init__(self) -> None:
-        self._by_loop: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[AsyncRedisQueue, StreamReader]
-        ] = weakref.WeakKeyDictionary()
-
-    def get(self) -> tuple[AsyncRedisQueue, StreamReader]:
-        loop = asyncio.get_running_loop()
-        found = self._by_loop.get(loop)
-        if found is None:
-            queue = connect_async_queue(settings.REDIS_URL, settings.REDIS_PREFIX, queue_config())
-            found = self._by_loop[loop] = (queue, StreamReader(queue))
-        return found
+    queue: AsyncRedisQueue
+    reader: StreamReader
+    lease: ReaderLease
 
 
-_per_loop = _PerLoop()
+_by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Bus] = weakref.WeakKeyDictionary()
 
 
-def async_queue() -> AsyncRedisQueue:
-    """The queue for views and consumers of the running loop."""
-    return _per_loop.get()[0]
-
-
-def stream_reader() -> StreamReader:
-    """The running loop's one multiplexed reader."""
-    return _per_loop.get()[1]
+def loop_bus() -> Bus:
+    """The running event loop's bus: an asynchronous client belongs to the loop that made it."""
+    loop = asyncio.get_running_loop()
+    bus = _by_loop.get(loop)
+    if bus is None:
+        client = async_client(settings.REDIS_URL)
+        queue = AsyncRedisQueue(client, settings.REDIS_PREFIX, queue_config())
+        bus = Bus(queue, StreamReader(client, queue), ReaderLease(queue, new_id("reader-")))
+        _by_loop[loop] = bus
+    return bus

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from inference.models import ModelConfig
+from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
 
 STARTER_NAME = "smollm2-135m-instruct"
@@ -47,6 +48,9 @@ def starter_config_sync() -> ModelConfig:
         config.full_clean(validate_constraints=True)
         config.save()
         audit_record(
-            actor=None, action="model_config.sync", target=config.name, details=sorted(changed)
+            action=AuditAction.MODEL_CONFIG_SYNCED,
+            actor=None,
+            target=config,
+            changed=sorted(changed),
         )
     return config

@@ -14,7 +14,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import redis
 from django.conf import settings
 
-from inference.queues.connect import connect_redis
+from inference.queues.connect import sync_client
+from inference.queues.keys import model_keys, models_key
 
 log = logging.getLogger(__name__)
 
@@ -24,12 +25,12 @@ def engine_redis_url(model: str) -> str:
     """A URL for the engines of `model`; the user is made anew by each supervisor."""
     user = f"{settings.REDIS_PREFIX}engine:{model}"
     password = secrets.token_urlsafe(24)
-    keys = f"~{settings.REDIS_PREFIX}{{{model}}}:*"
-    client = connect_redis(settings.REDIS_URL)
+    keys = f"~{model_keys(settings.REDIS_PREFIX, model).base}*"
+    client = sync_client(settings.REDIS_URL)
     try:
-        client.execute_command(
+        client.execute_command(  # type: ignore[no-untyped-call]
             "ACL", "SETUSER", user, "reset", "on", f">{password}", "resetkeys", keys,
-            f"~{settings.REDIS_PREFIX}models", "resetchannels", "+@all", "-@admin", "-@dangerous",
+            f"~{models_key(settings.REDIS_PREFIX)}", "resetchannels", "+@all", "-@admin", "-@dangerous",
             "+info",
         )  # fmt: skip
     except redis.RedisError as error:

@@ -108,9 +108,7 @@ class Supervisor:
         code = engine.process.poll()
         if code is None:
             return
-        self._queue.engine_gone(
-            engine.config.name, engine.process.spec.engine_id, death=code != 0
-        )
+        self._queue.engine_gone(engine.config.name, engine.process.spec.engine_id, death=code != 0)
         engine.restart = after_exit(
             engine.restart,
             exit_code=code,
@@ -202,9 +200,7 @@ class Supervisor:
             engine.process.kill()
             engine.process.wait(STOP_S)
         code = engine.process.poll()
-        self._queue.engine_gone(
-            engine.config.name, engine.process.spec.engine_id, death=code != 0
-        )
+        self._queue.engine_gone(engine.config.name, engine.process.spec.engine_id, death=code != 0)
         engine.process = None
 
     def _stop_all(self) -> None:

@@ -51,11 +51,11 @@ class Pipeline(Protocol):
         """Render and tokenise."""
         ...
 
-    def count(self, prompt: Prompt) -> int:
+    def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:
         """Length of a prompt in tokens."""
         ...
 
-    def render(self, prompt: ChatPrompt) -> str:
+    def render(self, prompt: ChatPrompt, *, now_at: float = 0.0) -> str:
         """The prompt as text."""
         ...
 
@@ -182,9 +182,9 @@ class Intake:
                 )
             )
         if isinstance(request, CountRequest):
-            return CountResult(self._pipeline.count(request.prompt))
+            return CountResult(self._pipeline.count(request.prompt, now_at=request.submitted_at))
         if isinstance(request, RenderRequest):
-            return RenderResult(self._pipeline.render(request.prompt))
+            return RenderResult(self._pipeline.render(request.prompt, now_at=request.submitted_at))
         raise NotServedError(f"{type(request).__name__} is not served by this engine")
 
 

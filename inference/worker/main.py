@@ -7,13 +7,15 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from inference.engine.contract import StepEngine
 from inference.engine.factory import build_engine
 from inference.engine.pipeline import build_pipeline
 from inference.protocol.spec import EngineSpec
-from inference.queues.connect import connect_queue
+from inference.queues.connect import sync_client
 from inference.queues.contract import Queue, QueueConfig
+from inference.queues.redis_queue import RedisQueue
 from inference.worker.heartbeat import Heartbeat
 from inference.worker.inbox import Drop
 from inference.worker.intake import Intake
@@ -34,7 +36,8 @@ class Worker:
     def __init__(self, spec: EngineSpec) -> None:
         self._spec = spec
         self._config = queue_config(spec)
-        self._queue: Queue = connect_queue(spec.redis_url, spec.redis_prefix, self._config)
+        client = sync_client(spec.redis_url)
+        self._queue: Queue = RedisQueue(client, spec.redis_prefix, self._config)
         self._running = RunningSet()
         self._engine: StepEngine | None = None
         self._loop: Loop | None = None
@@ -133,5 +136,8 @@ class Worker:
 
 def queue_config(spec: EngineSpec) -> QueueConfig:
     """The queue's bounds as the supervisor sent them."""
-    types = {"max_queued": int, "max_queued_per_owner": int, "max_deaths": int, "stream_bytes": int}
-    return QueueConfig(**{name: types.get(name, float)(value) for name, value in spec.queue})
+    config = QueueConfig()
+    for name, value in spec.queue:
+        kind = type(getattr(config, name))
+        config = replace(config, **{name: kind(value)})
+    return config

@@ -62,6 +62,7 @@ class AuditAction(models.TextChoices):
 
     API_KEY_CREATED = "api_key.created", "API key created"
     API_KEY_REVOKED = "api_key.revoked", "API key revoked"
+    MODEL_CONFIG_SYNCED = "model_config.synced", "Model config brought in step with the environment"
 
 
 class AppendOnlyError(Exception):

@@ -43,7 +43,9 @@ def test_snapshots_survive(delta: Delta, terminal: Event) -> None:
 
 
 def test_specs_survive() -> None:
-    spec = EngineSpec("m", "e", "unix:///x", "p:", tensor_split=(0.5, 0.5), mock=MockSpec("hi", 2.0))
+    spec = EngineSpec(
+        "m", "e", "unix:///x", "p:", tensor_split=(0.5, 0.5), mock=MockSpec("hi", 2.0)
+    )
     assert decode_spec(encode_spec(spec)) == spec
 
 
@@ -89,6 +91,4 @@ def test_other_text_is_refused(text: str) -> None:
 
 def test_infinite_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        encode_request(
-            GenerateRequest("g", "m", "o", "c", TextPrompt("hi"), 7, float("inf"), 2.0)
-        )
+        encode_request(GenerateRequest("g", "m", "o", "c", TextPrompt("hi"), 7, float("inf"), 2.0))
