@@ -49,7 +49,9 @@ MARKS: dict[str, tuple[str, ...]] = {
 }
 
 
-def wait_for(what: str, condition: Callable[[], T], timeout_s: float, poll_s: float = POLL_S) -> T:
+def wait_for(
+    what: str, condition: Callable[[], T | None], timeout_s: float, poll_s: float = POLL_S
+) -> T:
     """Poll `condition` until it is true and return its value.
 
     Raises:

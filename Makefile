@@ -1,0 +1,69 @@
+# Two commands do everything: `make run` and `make test`. The logic is in llamaweb/run/bootstrap.py.
+PYTHON ?= python3.11
+BIN := $(CURDIR)/.venv/bin
+BOOTSTRAP := $(PYTHON) -m llamaweb.run.bootstrap
+# The locked Node is in the virtual environment.
+NPM := PATH="$(BIN):$$PATH" npm --prefix frontend run --silent
+UV := .uv/bin/uv
+COMPILE := $(UV) pip compile --python $(BIN)/python --generate-hashes --no-header --no-annotate --quiet
+N ?= 50
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt bench faults lock clean
+
+help: ## List the commands
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: install ## Install what is missing, start the server, print its address
+	@exec $(BIN)/python -m llamaweb.run $(ARGS)
+
+dev: install-dev ## As run, and reload Python and front-end code when it changes
+	@exec env LLAMAWEB_DEBUG=1 $(BIN)/python -m llamaweb.run --dev $(ARGS)
+
+install: ## Only install and build
+	@$(BOOTSTRAP)
+
+install-dev: ## As install, with the development tools
+	@$(BOOTSTRAP) --dev
+
+test: test-frontend test-python ## Run all tests
+
+test-frontend: install-dev
+	@$(NPM) test
+
+test-python: install-dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: install-dev ## Everything but tests: format, lint, types, import contracts, migrations
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy -p inference.protocol -p inference.text -p inference.engine -p inference.queues \
+		-p inference.worker -p llamaweb.lib
+	$(BIN)/mypy
+	$(BIN)/python manage.py makemigrations --check --dry-run --settings llamaweb.settings_check
+	$(BIN)/python manage.py check --fail-level WARNING --settings llamaweb.settings_check
+	$(NPM) check
+	$(NPM) lint
+	$(NPM) format:check
+
+fmt: install-dev ## Format all code
+	$(BIN)/ruff check --fix --select I .
+	$(BIN)/ruff format .
+	$(NPM) format
+
+bench: install-dev ## Measure engine and server, side by side (minutes)
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+faults: install-dev ## Kill processes in the middle of answers, N schedules (N=50)
+	@$(BIN)/python -m tests.faults --schedules $(N) $(ARGS)
+
+lock: install-dev ## Write all locks anew from pyproject.toml and package.json
+	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) --extra dev pyproject.toml -o requirements-dev.lock
+	PATH="$(BIN):$$PATH" npm --prefix frontend install --package-lock-only
+
+clean: ## Remove what was built and installed here; data in var/ stays
+	rm -rf .venv .uv .cache build frontend/dist frontend/node_modules
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

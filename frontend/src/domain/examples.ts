@@ -1,0 +1,16 @@
+/** A request for a shell, to `origin`; `prompt` is quoted for both JSON and the shell. */
+export function curlExample(origin: string, prompt: string): string {
+  const body = JSON.stringify({ messages: [{ role: "user", content: prompt }], stream: true });
+  return [
+    `curl -N ${origin}/v1/chat/completions \\`,
+    `  -H "Authorization: Bearer YOUR_KEY" \\`,
+    `  -H "Content-Type: application/json" \\`,
+    `  -d '${body.replaceAll("'", String.raw`'\''`)}'`,
+  ].join("\n");
+}
+
+/** How a person at the server makes the first account and key. */
+export const KEY_COMMANDS = [
+  ".venv/bin/python manage.py createsuperuser",
+  ".venv/bin/python manage.py create_api_key USER --name laptop",
+].join("\n");

@@ -1,0 +1,28 @@
+import type { HealthAnswer } from "../domain/health";
+
+const CALL_MS = 8_000;
+
+/** GET /health; null when no answer came in time. */
+export async function fetchHealth(): Promise<HealthAnswer | null> {
+  try {
+    const response = await fetch("/health", { signal: AbortSignal.timeout(CALL_MS) });
+    const body: unknown = await response.json().catch(() => null);
+    return { status: response.status, body };
+  } catch {
+    return null;
+  }
+}
+
+/** The ids of the models; null when the server doesn't tell us. */
+export async function fetchModels(): Promise<string[] | null> {
+  try {
+    const response = await fetch("/v1/models", { signal: AbortSignal.timeout(CALL_MS) });
+    if (!response.ok) {
+      return null;
+    }
+    const { data } = (await response.json()) as { data: { id: string }[] };
+    return data.map((model) => model.id);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,18 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vitest/config";
+
+// Django serves the page and finds the files in manifest.json; there is no index.html here.
+export default defineConfig({
+  base: "/static/",
+  plugins: [svelte()],
+  build: {
+    manifest: "manifest.json",
+    outDir: "dist",
+    rolldownOptions: { input: "src/main.ts" },
+  },
+  server: {
+    // The page comes from Django's address, the modules from here.
+    cors: { origin: /^http:\/\/(localhost|127\.0\.0\.1)(:\d+)?$/ },
+  },
+  test: { include: ["src/**/*.test.ts"], environment: "node" },
+});

@@ -1,0 +1,245 @@
+"""HTTP as daphne speaks it, with bounds: body size, header and body time, open connections.
+
+daphne hands a request over only when its body is complete, so everything that limits a body must
+happen here. A refused client gets its answer first: we stop writing, then read and drop for a
+moment, because closing at once would reset the connection and lose the answer.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from daphne.http_protocol import HTTPFactory, WebRequest  # daphne.server must be imported first
+from twisted.internet.protocol import Protocol
+from twisted.web.http import HTTPChannel
+
+from inference.edge.errors import error_body
+
+KEEP_ALIVE_S = 75.0  # an idle connection is closed after this
+HEADER_S = 15.0  # from the first byte of a request to the end of its headers
+BODY_S = 120.0  # from there to the end of the body
+LINGER_S = 3.0  # how long a refused client may go on sending
+MAX_HEADER_BYTES = 32 * 1024
+BODIES_HELD = 16  # bodies of the largest size that are being received at once
+REASONS = {408: "Request Timeout", 413: "Content Too Large", 503: "Service Unavailable"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of one web process. Bytes and counts."""
+
+    max_body_bytes: int
+    max_connections: int
+
+    @property
+    def max_bodies_bytes(self) -> int:
+        """Of all bodies together that are held at a time."""
+        return self.max_body_bytes * BODIES_HELD
+
+
+class Load:
+    """What the process holds now."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.body_bytes = 0
+
+
+def refusal(status: int, message: str, **more: Any) -> bytes:
+    """A whole HTTP response with an error in the OpenAI shape; the connection ends with it."""
+    body = orjson.dumps(error_body(status, message, **more))
+    head = (
+        f"HTTP/1.1 {status} {REASONS[status]}\r\nServer: llamaweb\r\nConnection: close\r\n"
+        f"Content-Type: application/json; charset=utf-8\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+class BoundedRequest(WebRequest):  # type: ignore[misc]
+    """daphne's request; its body stays in memory, never on disk, and is counted."""
+
+    held_bytes = 0
+
+    def gotLength(self, length: int | None) -> None:
+        """Called when the headers are complete."""
+        self.content = io.BytesIO()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """Called for each piece of the body."""
+        if self.channel.may_take(self, len(data)):
+            self.content.write(data)
+
+    def release(self) -> None:
+        """The body is no longer held."""
+        self.channel_load.body_bytes -= self.held_bytes
+        self.held_bytes = 0
+
+    def finish(self) -> None:
+        """Called when the response is complete."""
+        self.release()
+        super().finish()
+
+    def connectionLost(self, reason: Any) -> None:
+        """Called when the client is gone."""
+        self.release()
+        super().connectionLost(reason)
+
+    def basic_error(self, status: int, status_text: bytes, body: str) -> None:
+        """daphne's own errors, as JSON."""
+        headers = [(b"Content-Type", b"application/json; charset=utf-8")]
+        start = {"type": "http.response.start", "status": status, "headers": headers}
+        self.handle_reply(start)
+        content = orjson.dumps(error_body(status, body))
+        self.handle_reply({"type": "http.response.body", "body": content})
+
+    @property
+    def channel_load(self) -> Load:
+        """The process's load; also after the channel is gone."""
+        load: Load = self.server.load
+        return load
+
+
+class BoundedChannel(HTTPChannel):  # type: ignore[misc]
+    """One connection. `factory` carries the bounds and the load."""
+
+    requestFactory = BoundedRequest
+    totalHeadersSize = MAX_HEADER_BYTES
+    abortTimeout = LINGER_S
+    is_refused = False
+    _deadline: Any = None
+
+    def connectionMade(self) -> None:
+        """Called by the transport."""
+        self.factory.load.connections += 1
+        super().connectionMade()
+        self._arm(HEADER_S, "the request's headers took too long")
+
+    def connectionLost(self, reason: Any) -> None:
+        """Called by the transport, unless the connection became a WebSocket."""
+        self._disarm()
+        self.factory.load.connections -= 1
+        super().connectionLost(reason)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Called by the transport."""
+        if self.is_refused:
+            return
+        if self._deadline is None and not self._handlingRequest:
+            self._arm(HEADER_S, "the request's headers took too long")
+        super().dataReceived(data)
+
+    def rawDataReceived(self, data: bytes) -> None:
+        """Body data, or what follows a request that is still being answered."""
+        if not self.is_refused:
+            super().rawDataReceived(data)
+
+    def allHeadersReceived(self) -> None:
+        """Refuse by the announced length, before 100-continue and before the first body byte."""
+        limit = self.factory.bounds.max_body_bytes
+        if self.length is not None and self.length > limit:
+            self._refuse_body()
+            return
+        self._arm(BODY_S, "the request's body took too long")
+        super().allHeadersReceived()
+
+    def allContentReceived(self) -> None:
+        """The request goes to the application."""
+        self._disarm()
+        if self.is_refused:
+            return
+        super().allContentReceived()
+        self._follow_upgrade()
+
+    def may_take(self, request: BoundedRequest, size: int) -> bool:
+        """Count `size` body bytes, or refuse the request; a chunked body is found out here."""
+        if self.is_refused:
+            return False
+        if request.held_bytes + size > self.factory.bounds.max_body_bytes:
+            self._refuse_body()
+            return False
+        if self.factory.load.body_bytes + size > self.factory.bounds.max_bodies_bytes:
+            self.refuse(503, "too many request bodies at once; try again", reason="bodies")
+            return False
+        request.held_bytes += size
+        self.factory.load.body_bytes += size
+        return True
+
+    def refuse(self, status: int, message: str, **more: Any) -> None:
+        """Answer now, drop what still comes, close."""
+        self.is_refused = True
+        self._disarm()
+        self.setTimeout(None)
+        for request in self.requests:
+            request.release()
+        self.transport.write(refusal(status, message, **more))
+        self.transport.loseWriteConnection()
+        self._deadline = self.callLater(LINGER_S, self._abort)
+
+    def _refuse_body(self) -> None:
+        limit = self.factory.bounds.max_body_bytes
+        self.refuse(
+            413,
+            f"the request body is larger than {limit} bytes (LLAMAWEB_MAX_BODY_BYTES)",
+            max_body_bytes=limit,
+        )
+
+    def _arm(self, seconds: float, message: str) -> None:
+        self._disarm()
+        self._deadline = self.callLater(seconds, self._too_slow, message)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
+
+    def _too_slow(self, message: str) -> None:
+        self._deadline = None
+        self.refuse(408, message)
+
+    def _abort(self) -> None:
+        self._deadline = None
+        self.transport.abortConnection()
+
+    def _follow_upgrade(self) -> None:
+        """A WebSocket has its own protocol on our transport: learn from it when it ends."""
+        protocol = self.transport.protocol
+        if protocol is self:
+            return
+        lost, load = protocol.connectionLost, self.factory.load
+
+        def connection_lost(reason: Any) -> None:
+            load.connections -= 1
+            lost(reason)
+
+        protocol.connectionLost = connection_lost
+
+
+class TurnedAway(Protocol):  # type: ignore[misc]
+    """Answers a connection beyond the bound and closes it."""
+
+    def connectionMade(self) -> None:
+        """Called by the transport."""
+        message = "too many open connections; try again"
+        self.transport.write(refusal(503, message, reason="connections"))
+        self.transport.loseConnection()
+
+
+class BoundedFactory(HTTPFactory):  # type: ignore[misc]
+    """Makes a channel for each connection, up to the bound."""
+
+    protocol = BoundedChannel
+
+    def __init__(self, server: Any, bounds: Bounds, load: Load) -> None:
+        super().__init__(server)
+        self.timeOut = KEEP_ALIVE_S
+        self.bounds = bounds
+        self.load = load
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """Called for each new connection."""
+        if self.load.connections >= self.bounds.max_connections:
+            return TurnedAway()
+        return super(HTTPFactory, self).buildProtocol(addr)  # past daphne's choice of request
