@@ -18,7 +18,7 @@ CANCELLED: dict[CancelledBy, Cancelled] = {by: Cancelled(by) for by in get_args(
 def named() -> dict[str, Terminal]:
     """By the names that the scripts use."""
     found: dict[str, Terminal] = {"deadline": DEADLINE, "crashed": CRASHED}
-    found.update(CANCELLED)
+    found.update({str(by): event for by, event in CANCELLED.items()})
     return found
 
 

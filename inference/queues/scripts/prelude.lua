@@ -99,13 +99,19 @@ local function dequeue(id)
   if g[1] == 'front' then redis.call('ZREM', FRONT, id) else lane_remove(g[1], g[2], id) end
 end
 
--- background requests that waited long enough go on as interactive ones
+-- background requests that waited long enough go on as interactive ones, in order of submits
 local function promote()
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', AGING, '-inf', NOW - CFG.background_age)) do
-    local g = redis.call('HMGET', generation(id), 'owner', 'number')
+  local aged = {}
+  for i, id in ipairs(redis.call('ZRANGEBYSCORE', AGING, '-inf', NOW - CFG.background_age)) do
+    local g = redis.call('HMGET', generation(id), 'number', 'owner')
+    aged[i] = { tonumber(g[1]), g[2], id }
+  end
+  table.sort(aged, function(one, other) return one[1] < other[1] end)
+  for _, item in ipairs(aged) do
+    local number, owner, id = item[1], item[2], item[3]
     redis.call('ZREM', AGING, id)
-    lane_remove('background', g[1], id)
-    lane_push('interactive', g[1], id, g[2])
+    lane_remove('background', owner, id)
+    lane_push('interactive', owner, id, number)
     redis.call('HSET', generation(id), 'at', 'interactive')
   end
 end
