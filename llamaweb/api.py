@@ -12,6 +12,7 @@ import orjson
 import structlog
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
+from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
@@ -75,6 +76,26 @@ async def not_found(request: HttpRequest, _rest: str = "") -> HttpResponse:
     return respond(ErrorReply(404, error_body(404, "File Not Found")))
 
 
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's handler400: an unknown host name, for one."""
+    if request.path.startswith("/v1/"):
+        return respond(ErrorReply(400, error_body(400, "bad request")))
+    return defaults.bad_request(request, exception)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Django's handler500: what fails outside the routes, in middleware."""
+    if request.path.startswith("/v1/"):
+        return respond(ErrorReply(500, _internal(request)))
+    return defaults.server_error(request)
+
+
+def _internal(request: HttpRequest) -> dict[str, Any]:
+    request_id = request.META.get("llamaweb.request_id", "")
+    message = f"internal error; the log has more under {request_id}"
+    return error_body(500, message, request_id=request_id)
+
+
 def _expected(request: HttpRequest, error: Any) -> HttpResponse:
     return respond(error_reply(error))
 
@@ -116,10 +137,8 @@ def _too_big(request: HttpRequest, error: Any) -> HttpResponse:
 
 def _unexpected(request: HttpRequest, error: Any) -> HttpResponse:
     """Our fault: details go to the log, the id to the client."""
-    request_id = request.META.get("llamaweb.request_id", "")
     log.error("unexpected_error", path=request.path, exc_info=error)
-    message = f"internal error; the log has more under {request_id}"
-    return respond(ErrorReply(500, error_body(500, message, request_id=request_id)))
+    return respond(ErrorReply(500, _internal(request)))
 
 
 OPENAI_HANDLERS: tuple[tuple[type[Exception], Any], ...] = (

@@ -77,6 +77,8 @@ def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:
             "django.server": {"handlers": [], "propagate": True},
             # One line for each connection below WARNING says nothing anybody needs.
             "daphne": {"level": "WARNING"},
+            "twisted": {"level": "ERROR"},
+            "django.request": {"level": "ERROR"},  # the access line says 404 already
             "asyncio": {"level": "WARNING"},
         },
     }

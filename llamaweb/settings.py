@@ -200,7 +200,8 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-DATA_UPLOAD_MAX_MEMORY_SIZE = ENV.max_body_bytes
+# Bodies stay in memory up to their bound: a temporary file would hold prompts.
+DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = ENV.max_body_bytes
 # The proxy rules of llamaweb.proxies decide about https, not a header anybody can send.
 SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W004", "security.W012", "security.W016"]
 SILENCED_SYSTEM_CHECKS += ["security.W005", "security.W021"]

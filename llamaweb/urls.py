@@ -15,3 +15,6 @@ urlpatterns = [
     path("v1", not_found),
     path("", include("frontend.urls")),
 ]
+
+handler400 = "llamaweb.api.bad_request"
+handler500 = "llamaweb.api.server_error"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import structlog
+from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
 
 from inference.edge.errors import error_body
 from llamaweb.lib.errors import LlamawebError
 
 RETRY_AFTER_S = 1
+log = structlog.get_logger(__name__)
 
 
 async def health(request: HttpRequest) -> JsonResponse:
@@ -21,6 +24,9 @@ async def health(request: HttpRequest) -> JsonResponse:
         is_ready, reason = summary.ready, summary.reason
     except LlamawebError as error:
         is_ready, reason = False, error.message
+    except DatabaseError:
+        log.warning("health_without_database", exc_info=True)
+        is_ready, reason = False, "the database can't be used"
     if is_ready:
         return JsonResponse({"status": "ok"}, headers={"Cache-Control": "no-store"})
     body = error_body(503, "Loading model", reason=reason)

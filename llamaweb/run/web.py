@@ -15,11 +15,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from daphne.server import Server  # isort: skip  (installs the reactor, so before any twisted import)
+from daphne.server import Server  # isort: skip  # installs the reactor: before any of twisted
 
 import structlog
+from daphne.ws_protocol import WebSocketFactory
 from twisted.internet import defer, endpoints, reactor
-from twisted.web import http
+from twisted.logger import STDLibLogObserver, globalLogBeginner
 
 from llamaweb.boot import Boot, boot
 from llamaweb.run.web_http import BoundedFactory, Bounds, Load
@@ -28,6 +29,8 @@ GRACE_S = 3.0
 CANCEL_S = 1.0  # with GRACE_S below the 5 s after which a process manager kills
 TIMEOUT_MARGIN_S = 30  # the application's own deadline comes first
 CHUNK_BYTES = 256 * 1024
+MAX_SOCKET_MESSAGE_BYTES = 1024 * 1024
+SERVER_NAME = "llamaweb"
 QUIET_PATHS = ("/health", "/v1/health", "/metrics", "/static/")
 
 log = structlog.get_logger("llamaweb.web")
@@ -38,21 +41,114 @@ class WebServer(Server):  # type: ignore[misc]
 
     def __init__(self, application: Any, endpoint: Any, bounds: Bounds, **options: Any) -> None:
         super().__init__(application, endpoints=[endpoint], **options)
-        self.endpoint = endpoint
         self.bounds = bounds
         self.load = Load()
+        self.connections: dict[Any, dict[str, Any]] = {}
+        self.listening_port: Any = None
 
     def run(self) -> None:
-        """Serve until a signal. A copy of daphne's set-up is avoided: its names are replaced."""
-        self.connections: dict[Any, dict[str, Any]] = {}
+        """Serve until a signal; SystemExit 1 when the address can't be listened on."""
+        globalLogBeginner.beginLoggingTo([STDLibLogObserver("twisted")], redirectStandardIO=False)
         self.http_factory = BoundedFactory(self, self.bounds, self.load)
-        self._prepare_websockets()
+        self.ws_factory = WebSocketFactory(self, server=self.server_name)
+        self.ws_factory.setProtocolOptions(
+            autoPingTimeout=self.ping_timeout,
+            allowNullOrigin=False,
+            openHandshakeTimeout=self.websocket_handshake_timeout,
+            maxMessagePayloadSize=self.websocket_max_message_size,
+            maxFramePayloadSize=self.websocket_max_frame_size,
+        )
         asyncio.set_event_loop(reactor._asyncioEventloop)
         reactor.callLater(1, self.application_checker)
         reactor.callLater(2, self.timeout_checker)
-        listening = self.endpoint.listen(self.http_factory)
-        listening.addCallbacks(self._listening, self._not_listening)
+        (endpoint,) = self.endpoints
+        endpoint.listen(self.http_factory).addCallbacks(self._listening, self.listen_error)
         reactor.addSystemEventTrigger("before", "shutdown", self._shut_down)
-        reactor.run(installSignalHandlers=True)
+        if not self.abort_start:
+            reactor.run(installSignalHandlers=True)
         if self.abort_start:
             raise SystemExit(1)
+
+    def listen_error(self, failure: Any) -> None:
+        """Say why and end."""
+        log.error("cannot_listen", reason=failure.getErrorMessage())
+        self.abort_start = True
+        if reactor.running:
+            reactor.stop()
+
+    def log_action(self, protocol: str, action: str, details: dict[str, Any]) -> None:
+        """One line a finished request, without its query string."""
+        if (protocol, action) != ("http", "complete"):
+            return
+        path = details["path"].partition("?")[0]
+        write = log.debug if path.startswith(QUIET_PATHS) else log.info
+        write(
+            "request",
+            method=details["method"],
+            path=path,
+            status=details["status"],
+            ms=round(details["time_taken"] * 1000),
+        )
+
+    def _listening(self, port: Any) -> None:
+        self.listening_port = port
+        host = port.getHost()
+        log.info("listening", address=str(getattr(host, "host", host)), pid=os.getpid())
+
+    def _shut_down(self) -> Any:
+        """What the reactor waits for before it stops."""
+        if self.listening_port is not None:
+            self.listening_port.stopListening()
+        return defer.Deferred.fromFuture(asyncio.ensure_future(self._drain()))
+
+    async def _drain(self) -> None:
+        running = self._running()
+        if running:
+            await asyncio.wait(running, timeout=GRACE_S)
+        running = self._running()
+        for application in running:
+            application.cancel()
+        if running:
+            log.info("cancelled_at_shutdown", requests=len(running))
+            await asyncio.wait(running, timeout=CANCEL_S)
+
+    def _running(self) -> list[asyncio.Future[Any]]:
+        found = (entry.get("application_instance") for entry in self.connections.values())
+        return [application for application in found if application and not application.done()]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve until told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m llamaweb.run.web")
+    parser.add_argument("--fd", type=int, help="listening socket to accept from")
+    options = parser.parse_args(arguments)
+    configuration = boot()
+    # Read when the metrics are defined: all web processes of the instance write to one folder.
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(configuration.data_dir.metrics)
+    from llamaweb.asgi import application
+
+    env = configuration.env
+    WebServer(
+        application,
+        _endpoint(configuration, options.fd),
+        Bounds(env.max_body_bytes, env.web_max_connections),
+        http_timeout=env.request_timeout_s + TIMEOUT_MARGIN_S,
+        request_buffer_size=CHUNK_BYTES,
+        websocket_max_message_size=MAX_SOCKET_MESSAGE_BYTES,
+        websocket_max_frame_size=MAX_SOCKET_MESSAGE_BYTES,
+        server_name=SERVER_NAME,
+    ).run()
+
+
+def _endpoint(configuration: Boot, fd: int | None) -> Any:
+    if fd is not None:
+        with socket.socket(fileno=os.dup(fd)) as inherited:
+            family = inherited.family
+        return endpoints.AdoptedStreamServerEndpoint(reactor, fd, family)
+    env = configuration.env
+    kind = endpoints.TCP6ServerEndpoint if ":" in env.host else endpoints.TCP4ServerEndpoint
+    return kind(reactor, env.port, interface=env.host)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
