@@ -172,14 +172,13 @@ class LlamaBackend:
         self._seq_addresses = base + 4 * np.arange(self.num_seqs, dtype=np.uint64)
         self._row_addresses = np.zeros(self.batch_len, np.uint64)
         self._num_seq_ids = np.ones(self.batch_len, np.int32)
-        self._batch: Any = llama_cpp.llama_batch()
-        self._batch.n_seq_id = ctypes.cast(
-            self._num_seq_ids.ctypes.data, ctypes.POINTER(ctypes.c_int32)
-        )
-        self._batch.seq_id = ctypes.cast(
+        batch: Any = llama_cpp.llama_batch()
+        batch.n_seq_id = ctypes.cast(self._num_seq_ids.ctypes.data, ctypes.POINTER(ctypes.c_int32))
+        batch.seq_id = ctypes.cast(
             self._row_addresses.ctypes.data,
             ctypes.POINTER(ctypes.POINTER(llama_cpp.llama_seq_id)),
         )
+        self._batch = batch
 
     def _check_seq(self, seq_id: int) -> None:
         if not 0 <= seq_id < self.num_seqs:

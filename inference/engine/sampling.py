@@ -5,10 +5,11 @@ Defaults, names and order are llama-server's, so that the same request gives the
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,10 +234,11 @@ def _bias(params: SamplingParams, tokenizer: Tokenizer) -> tuple[tuple[int, floa
         if 0 <= token < tokenizer.vocab_len
     }
     if params.ignore_eos:
-        bias.update(dict.fromkeys(_end_tokens(tokenizer), -math.inf))
+        bias.update(dict.fromkeys(_end_tokens(cast(Any, tokenizer)), -math.inf))
     return tuple(bias.items())
 
 
+@functools.lru_cache(maxsize=4)  # a scan of the whole vocabulary
 def _end_tokens(tokenizer: Tokenizer) -> list[int]:
     return [token for token in range(tokenizer.vocab_len) if tokenizer.is_end(token)]
 

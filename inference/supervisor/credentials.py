@@ -25,14 +25,13 @@ def engine_redis_url(model: str) -> str:
     """A URL for the engines of `model`; the user is made anew by each supervisor."""
     user = f"{settings.REDIS_PREFIX}engine:{model}"
     password = secrets.token_urlsafe(24)
-    keys = f"~{model_keys(settings.REDIS_PREFIX, model).base}*"
+    may_see = [f"~{model_keys(settings.REDIS_PREFIX, model).base}*"]
+    may_see.append(f"~{models_key(settings.REDIS_PREFIX)}")
+    may_do = ["+@all", "-@admin", "-@dangerous", "+info"]
+    rules = ["reset", "on", f">{password}", "resetchannels", *may_see, *may_do]
     client = sync_client(settings.REDIS_URL)
     try:
-        client.execute_command(  # type: ignore[no-untyped-call]
-            "ACL", "SETUSER", user, "reset", "on", f">{password}", "resetkeys", keys,
-            f"~{models_key(settings.REDIS_PREFIX)}", "resetchannels", "+@all", "-@admin", "-@dangerous",
-            "+info",
-        )  # fmt: skip
+        client.execute_command("ACL", "SETUSER", user, *rules)  # type: ignore[no-untyped-call]
     except redis.RedisError as error:
         log.warning("engines use the main Redis credentials: %s", error)
         return settings.REDIS_URL

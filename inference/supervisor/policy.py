@@ -3,7 +3,7 @@
 | exit | next |
 |---|---|
 | 0 | at once: it was drained (a restart was asked for) |
-| SIGILL, extra CPU buffers on | at once, with the buffers off; remembered while the supervisor lives |
+| SIGILL, extra CPU buffers on | at once, with the buffers off, remembered for this life |
 | "can't be served" (3) | after `UNSERVABLE_RETRY_S`: somebody may put the file right |
 | anything else | after 1, 2, 4 … `MAX_DELAY_S` seconds; from 1 again after `STEADY_S` of life |
 """

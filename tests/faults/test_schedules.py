@@ -38,6 +38,6 @@ def test_many_seeded_schedules(tmp_path: Path) -> None:
         first = int(os.environ.get("SEED", "1000"))
         for seed in range(first, first + int(os.environ.get("N", "50"))):
             found = schedule.run(stack, seed)
-            print(f"seed {seed}: {'ok' if not found else found}", flush=True)
+            print(f"seed {seed}: {found or 'ok'}", flush=True)
             problems += found
     assert problems == []
