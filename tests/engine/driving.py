@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from inference.engine.config import EngineConfig
 from inference.engine.contract import EngineEvent, Resume, SequenceRequest
 from inference.engine.engine import Engine
 from inference.engine.mock_backend import MockBackend
 from inference.engine.mock_tokenizer import encode_text
 from inference.protocol.events import Delta, Event, Failed, Finished, Started, is_terminal
 from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.requests import Lane
 from inference.protocol.spec import MockSpec
-from llamaweb.lib.clock import ManualClock
+from llamaweb.lib.clock import Clock, ManualClock
 
 MAX_STEPS = 5_000
 GREEDY = SamplingParams(temperature=0.0)
 
 
-def make_engine(reply: str = "", *, num_slots: int = 4, **backend: object) -> Engine:
-    """An engine on the mock, with a clock that stands still."""
-    mock = MockBackend(MockSpec(reply=reply), num_seqs=num_slots, **backend)  # type: ignore[arg-type]
-    return Engine(mock, clock=ManualClock())
+def make_engine(
+    reply: str = "",
+    *,
+    num_slots: int = 4,
+    config: EngineConfig | None = None,
+    clock: Clock | None = None,
+    spec: MockSpec | None = None,
+    **backend: Any,
+) -> Engine:
+    """An engine on the mock, with a clock that stands still unless told."""
+    mock = MockBackend(spec or MockSpec(reply=reply), num_seqs=num_slots, **backend)
+    return Engine(mock, config, clock or ManualClock())
+
+
+def backend_of(engine: Engine) -> MockBackend:
+    """The mock below an engine."""
+    backend = engine._backend
+    assert isinstance(backend, MockBackend)
+    return backend
 
 
 def ask(
@@ -33,7 +51,7 @@ def ask(
     sampling: SamplingParams = GREEDY,
     limits: Limits | None = None,
     resume: Resume | None = None,
-    lane: str = "interactive",
+    lane: Lane = "interactive",
     alone: bool = False,
     seed: int = 7,
 ) -> SequenceRequest:
@@ -45,7 +63,7 @@ def ask(
         cache_scope=scope or owner,
         seed=seed,
         public_len=public,
-        lane=lane,  # type: ignore[arg-type]
+        lane=lane,
         sampling=sampling,
         limits=limits or Limits(),
         resume=resume,
