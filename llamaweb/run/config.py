@@ -138,7 +138,7 @@ def _program_section(data_dir: DataDir, program: Program) -> str:
         kind = "fcgi-program"
         options["socket"] = program.socket
     text = _section(f"{kind}:{program.name}", options)
-    folder = _value(str(data_dir.logs))
+    folder = _value(_value(str(data_dir.logs)))  # this option is expanded twice
     text += f"stdout_logfile={folder}/{name}.log\nprocess_name={name}\n"
     if numbered:
         text += f"numprocs={program.count}\nnumprocs_start=1\n"

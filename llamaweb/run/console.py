@@ -20,9 +20,9 @@ LINE_CHARS = 2000
 LINES_A_POLL = 40  # of one process; the rest is in its log
 # Valkey's own format marks its warnings otherwise, and most of them concern big machines.
 SILENT = frozenset({"redis"})
-LEVEL = re.compile(
-    r'"level": ?"(?P<json>\w+)"'
-    r"|\[(?P<bracket>debug|info|warning|error|critical) *\]"
+JSON_LEVEL = re.compile(r'"level": ?"(\w+)"')
+TEXT_LEVEL = re.compile(
+    r"\[(?P<bracket>debug|info|warning|error|critical) *\]"
     r"|\b(?P<word>DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|FATAL)\b"
 )
 LEVEL_CHARS = 300
@@ -95,8 +95,16 @@ class Filter:
             is_frame = line.startswith(" ") or not line.strip()
             self._in_traceback = is_frame
             return not is_frame
-        match = LEVEL.search(line[:LEVEL_CHARS])
-        return match is not None and match[match.lastgroup or 0].lower() in SHOWN_LEVELS
+        return _level(line) in SHOWN_LEVELS
+
+
+def _level(line: str) -> str:
+    """The level a line says it has; empty when it says none."""
+    if line.startswith("{"):
+        match = JSON_LEVEL.search(line)
+        return match[1].lower() if match else ""
+    match = TEXT_LEVEL.search(line[:LEVEL_CHARS])
+    return (match["bracket"] or match["word"]).lower() if match else ""
 
 
 class Console:
