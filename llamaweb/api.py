@@ -14,7 +14,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Router
 from ninja.errors import HttpError, ValidationError
 from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
@@ -151,11 +151,12 @@ OPENAI_HANDLERS: tuple[tuple[type[Exception], Any], ...] = (
 )
 
 
-def _openai_family() -> NinjaAPI:
+def openai_family(namespace: str, *routers: str | Router) -> NinjaAPI:
+    """An API with the keys, the JSON and the errors of the OpenAI family."""
     api = NinjaAPI(
         title="llamaweb: OpenAI-compatible API",
         version="1",
-        urls_namespace="openai",
+        urls_namespace=namespace,
         auth=ApiKeyAuth(),
         parser=OrjsonParser(),
         renderer=OrjsonRenderer(),
@@ -163,8 +164,9 @@ def _openai_family() -> NinjaAPI:
     )
     for kind, handler in OPENAI_HANDLERS:
         api.add_exception_handler(kind, handler)
-    api.add_router("", "inference.edge.openai.routes.router")
+    for router in routers:
+        api.add_router("", router)
     return api
 
 
-openai_api = _openai_family()
+openai_api = openai_family("openai", "inference.edge.openai.routes.router")

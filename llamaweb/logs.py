@@ -6,6 +6,7 @@ people put into addresses out as well.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import MutableMapping
 from typing import Any
@@ -51,6 +52,13 @@ def configure_structlog() -> None:
     )
 
 
+class _Faults(logging.Filter):
+    """Drops Django's lines about answers that aren't our own fault."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return getattr(record, "status_code", 500) != 503
+
+
 def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:
     """Django's LOGGING."""
     renderer: Any = (
@@ -69,6 +77,7 @@ def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
             }
         },
+        "filters": {"faults": {"()": _Faults}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
@@ -78,7 +87,8 @@ def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:
             # One line for each connection below WARNING says nothing anybody needs.
             "daphne": {"level": "WARNING"},
             "twisted": {"level": "ERROR"},
-            "django.request": {"level": "ERROR"},  # the access line says 404 already
+            # The access line says 404 already, and 503 is an answer, not a fault.
+            "django.request": {"level": "ERROR", "filters": ["faults"]},
             "asyncio": {"level": "WARNING"},
         },
     }

@@ -6,6 +6,7 @@ import structlog
 from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
 
+from inference import api
 from inference.edge.errors import error_body
 from llamaweb.lib.errors import LlamawebError
 
@@ -17,8 +18,6 @@ async def health(request: HttpRequest) -> JsonResponse:
     """200 `{"status":"ok"}`, or 503 with the reason until an engine is ready."""
     if request.method not in ("GET", "HEAD"):
         return JsonResponse(error_body(405, "use GET"), status=405, headers={"Allow": "GET, HEAD"})
-    from inference import api
-
     try:
         summary = await api.engine_status()
         is_ready, reason = summary.ready, summary.reason

@@ -1,10 +1,109 @@
-"""`/metrics` for Prometheus, behind a token of its own."""
+"""`/metrics` for Prometheus, behind a token of its own.
+
+What the web processes counted, plus what queue and engines say at this moment.
+"""
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+import hmac
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from inference import api
+from inference.edge import instruments
+from inference.edge.errors import error_reply
+from inference.edge.instruments import Instrument
+from inference.queues.contract import EngineStatus, Load
+from llamaweb.accounts.auth import presented_key
+from llamaweb.lib.errors import AuthenticationError, UnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Queue and engines of one model, now."""
+
+    model: str
+    load: Load
+    engines: tuple[EngineStatus, ...]
 
 
 async def metrics(request: HttpRequest) -> HttpResponse:
-    """Placeholder until instruments exist."""
-    return HttpResponse(status=404)
+    """The text format; 401 without `Authorization: Bearer LLAMAWEB_METRICS_TOKEN`."""
+    token = presented_key(request).encode("utf-8", "replace")
+    if not hmac.compare_digest(token, settings.METRICS_TOKEN.encode()):
+        reply = error_reply(AuthenticationError("Invalid metrics token"))
+        return JsonResponse(reply.body, status=reply.status, headers=reply.headers)
+    try:
+        readings = await _readings()
+    except UnavailableError:
+        readings = ()  # what was counted is told even when Redis is away
+    text = await sync_to_async(_counted, thread_sensitive=False)()
+    headers = {"Cache-Control": "no-store"}
+    return HttpResponse(
+        text + _current(readings), content_type=CONTENT_TYPE_PLAIN_0_0_4, headers=headers
+    )
+
+
+async def _readings() -> tuple[Reading, ...]:
+    found = []
+    for model in await api.model_list():
+        load, engines = await api.model_load(model.name), await api.engine_list(model.name)
+        found.append(Reading(model.name, load, engines))
+    return tuple(found)
+
+
+def _counted() -> bytes:
+    """Counters and histograms of all web processes, or of this one alone."""
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if not folder:
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
+
+
+class _Current:
+    """A collector of gauges that were read already."""
+
+    def __init__(self, readings: Iterable[Reading]) -> None:
+        self.readings = tuple(readings)
+
+    def collect(self) -> Iterator[Metric]:
+        """All families; called once by the registry."""
+        waiting, running = _gauge(instruments.WAITING), _gauge(instruments.RUNNING)
+        ready, steps = _gauge(instruments.ENGINE_READY), _gauge(instruments.ENGINE_STEPS)
+        age, value = _gauge(instruments.ENGINE_AGE), _gauge(instruments.ENGINE_VALUE)
+        for reading in self.readings:
+            load = reading.load
+            in_background = load.waiting_background
+            waiting.add_metric([reading.model, "interactive"], load.waiting - in_background)
+            waiting.add_metric([reading.model, "background"], in_background)
+            running.add_metric([reading.model], load.running)
+            for engine in reading.engines:
+                labels = [reading.model, engine.engine_id]
+                ready.add_metric(labels, float(engine.state == "ready"))
+                steps.add_metric(labels, engine.steps)
+                age.add_metric(labels, engine.age_s)
+                for name, number in sorted(engine.info.items()):
+                    if not isinstance(number, str):
+                        value.add_metric([*labels, name], float(number))
+        yield from (waiting, running, ready, steps, age, value)
+
+
+def _current(readings: Iterable[Reading]) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(_Current(readings))
+    return generate_latest(registry)
+
+
+def _gauge(of: Instrument) -> GaugeMetricFamily:
+    return GaugeMetricFamily(of.name, of.help, labels=of.labels)

@@ -19,7 +19,8 @@ from daphne.server import Server  # isort: skip  # installs the reactor: before 
 
 import structlog
 from daphne.ws_protocol import WebSocketFactory
-from twisted.internet import defer, endpoints, reactor
+from twisted.internet import defer, endpoints
+from twisted.internet import reactor as _reactor
 from twisted.logger import STDLibLogObserver, globalLogBeginner
 
 from llamaweb.boot import Boot, boot
@@ -34,6 +35,10 @@ SERVER_NAME = "llamaweb"
 QUIET_PATHS = ("/health", "/v1/health", "/metrics", "/static/")
 
 log = structlog.get_logger("llamaweb.web")
+# Their zope interfaces mean nothing to a type checker.
+reactor: Any = _reactor
+_adopted: Any = endpoints.AdoptedStreamServerEndpoint
+_log_to: Any = globalLogBeginner.beginLoggingTo
 
 
 class WebServer(Server):  # type: ignore[misc]
@@ -48,7 +53,7 @@ class WebServer(Server):  # type: ignore[misc]
 
     def run(self) -> None:
         """Serve until a signal; SystemExit 1 when the address can't be listened on."""
-        globalLogBeginner.beginLoggingTo([STDLibLogObserver("twisted")], redirectStandardIO=False)
+        _log_to([STDLibLogObserver("twisted")], redirectStandardIO=False)
         self.http_factory = BoundedFactory(self, self.bounds, self.load)
         self.ws_factory = WebSocketFactory(self, server=self.server_name)
         self.ws_factory.setProtocolOptions(
@@ -144,7 +149,7 @@ def _endpoint(configuration: Boot, fd: int | None) -> Any:
     if fd is not None:
         with socket.socket(fileno=os.dup(fd)) as inherited:
             family = inherited.family
-        return endpoints.AdoptedStreamServerEndpoint(reactor, fd, family)
+        return _adopted(reactor, fd, family)
     env = configuration.env
     kind = endpoints.TCP6ServerEndpoint if ":" in env.host else endpoints.TCP4ServerEndpoint
     return kind(reactor, env.port, interface=env.host)

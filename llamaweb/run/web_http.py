@@ -5,6 +5,8 @@ happen here. A refused client gets its answer first: we stop writing, then read 
 moment, because closing at once would reset the connection and lose the answer.
 """
 
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import io
@@ -13,7 +15,7 @@ from typing import Any
 
 import orjson
 from daphne.http_protocol import HTTPFactory, WebRequest  # daphne.server must be imported first
-from twisted.internet.protocol import Protocol
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.web.http import HTTPChannel
 
 from inference.edge.errors import error_body
@@ -21,7 +23,7 @@ from inference.edge.errors import error_body
 KEEP_ALIVE_S = 75.0  # an idle connection is closed after this
 HEADER_S = 15.0  # from the first byte of a request to the end of its headers
 BODY_S = 120.0  # from there to the end of the body
-LINGER_S = 3.0  # how long a refused client may go on sending
+LINGER_S = 3  # how long a refused client may go on sending
 MAX_HEADER_BYTES = 32 * 1024
 BODIES_HELD = 16  # bodies of the largest size that are being received at once
 REASONS = {408: "Request Timeout", 413: "Content Too Large", 503: "Service Unavailable"}
@@ -102,9 +104,12 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]
         return load
 
 
-class BoundedChannel(HTTPChannel):  # type: ignore[misc]
+class BoundedChannel(HTTPChannel):
     """One connection. `factory` carries the bounds and the load."""
 
+    transport: Any
+    factory: Any
+    callLater: Any
     requestFactory = BoundedRequest
     totalHeadersSize = MAX_HEADER_BYTES
     abortTimeout = LINGER_S
@@ -117,7 +122,7 @@ class BoundedChannel(HTTPChannel):  # type: ignore[misc]
         super().connectionMade()
         self._arm(HEADER_S, "the request's headers took too long")
 
-    def connectionLost(self, reason: Any) -> None:
+    def connectionLost(self, reason: Any = connectionDone) -> None:
         """Called by the transport, unless the connection became a WebSocket."""
         self._disarm()
         self.factory.load.connections -= 1
@@ -217,8 +222,10 @@ class BoundedChannel(HTTPChannel):  # type: ignore[misc]
         protocol.connectionLost = connection_lost
 
 
-class TurnedAway(Protocol):  # type: ignore[misc]
+class TurnedAway(Protocol):
     """Answers a connection beyond the bound and closes it."""
+
+    transport: Any
 
     def connectionMade(self) -> None:
         """Called by the transport."""
