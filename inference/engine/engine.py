@@ -162,15 +162,18 @@ class Engine:
         """Start what needn't wait for somebody else to compute its prefix."""
         waiting = [seq for seq in self._active.values() if seq.phase is Phase.WAITING]
         for sequence in sorted(waiting, key=lambda seq: (seq.lane_rank, seq.arrival)):
-            reuse = prompt_cache.best_reuse(
-                sequence, self._table.slots, self._backend.can_reuse, self._config.copy_min_len
-            )
             if sequence.replayed_end is not None:
                 self._emit(sequence, Started(sequence.prompt_len, 0))
                 self._finish(sequence, sequence.replayed_end)
-            elif not prompt_cache.find_leader(
+                continue
+            reuse = prompt_cache.best_reuse(
+                sequence, self._table.slots, self._backend.can_reuse, self._config.copy_min_len
+            )
+            leader = prompt_cache.find_leader(
                 sequence, self._active.values(), reuse.length, self._config.copy_min_len
-            ):
+            )
+            sequence.has_leader = leader is not None
+            if leader is None:
                 self._begin(sequence, reuse)
 
     def _begin(self, sequence: Sequence, reuse: prompt_cache.Reuse) -> None:

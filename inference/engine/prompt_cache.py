@@ -74,7 +74,11 @@ def best_reuse(
 def find_leader(
     sequence: Sequence, others: Iterable[Sequence], have_len: int, gain_min_len: int
 ) -> Sequence | None:
-    """A sequence that is computing a prefix worth waiting for, never one of a lower lane."""
+    """A sequence that is computing a prefix worth waiting for, never one of a lower lane.
+
+    Who waits already waits for all of it, however little is left.
+    """
+    least = have_len + (1 if sequence.has_leader else gain_min_len)
     for other in others:
         if other.phase is not Phase.PREFILL or other.lane_rank > sequence.lane_rank:
             continue
@@ -82,6 +86,6 @@ def find_leader(
         length = allowed_len(
             sequence.request, other.request.cache_scope, other.request.public_len, common
         )
-        if length >= have_len + gain_min_len and other.slot.length < length:
+        if length >= least and other.slot.length < length:
             return other
     return None

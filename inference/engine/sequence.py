@@ -32,7 +32,8 @@ class Sequence:
 
     `target`: tokens to evaluate before the next one can be sampled: the prompt and, after a
     resume, the published ids. `next_token` is sampled but not evaluated. `replayed_end`: a resumed
-    sequence that had ended already. `served_step`: the last step that computed prompt of it.
+    sequence that had ended already. `has_leader`: somebody else is computing its prefix.
+    `served_step`: the last step that computed prompt of it.
     """
 
     request: SequenceRequest
@@ -44,6 +45,7 @@ class Sequence:
     served_step: int
     replayed_end: Ended | None = None
     phase: Phase = Phase.WAITING
+    has_leader: bool = False
     next_token: int = -1
     cached_tokens: int = 0
     clock: SequenceClock = field(default_factory=SequenceClock)

@@ -1,0 +1,134 @@
+"""Defaults and order of llama-server, greedy, log probabilities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from inference.engine.mock_sampler import NumpySampler
+from inference.engine.mock_tokenizer import END_TOKEN, MockTokenizer
+from inference.engine.sampling import DEFAULT_ORDER, Chain, GreedySampler, resolve_chain
+from inference.protocol.events import Delta
+from inference.protocol.params import Limits, SamplingParams
+from tests.engine.driving import ask, draws_of, ids_of, make_engine, run_one, text_of
+
+HOT = SamplingParams(temperature=10.0, samplers=("temperature",))
+
+
+def chain_of(**params: object) -> Chain:
+    return resolve_chain(SamplingParams(**params), MockTokenizer())  # type: ignore[arg-type]
+
+
+def test_defaults_are_llama_servers() -> None:
+    chain = chain_of()
+    assert chain.order == DEFAULT_ORDER
+    assert (chain.temperature, chain.top_k, chain.top_p, chain.min_p) == (0.8, 40, 0.95, 0.05)
+    assert (chain.repeat_last_n, chain.repeat_penalty, chain.typical_p) == (64, 1.0, 1.0)
+    assert (chain.mirostat_tau, chain.mirostat_eta, chain.dry_base) == (5.0, 0.1, 1.75)
+    assert chain.top_n_sigma == -1.0
+    assert chain.history_len == 0
+    assert not chain.is_greedy
+
+
+def test_sampler_names_may_be_written_in_other_ways() -> None:
+    assert chain_of(samplers=("top-k", "nucleus", "temp", "typ", "MINP", "nonsense")).order == (
+        "top_k",
+        "top_p",
+        "temperature",
+        "typ_p",
+        "min_p",
+    )
+    assert chain_of(samplers=()).order == ()
+
+
+@pytest.mark.parametrize(
+    ("params", "greedy"),
+    [
+        ({"temperature": 0.0}, True),
+        ({"temperature": -1.0}, True),
+        ({"temperature": 0.0, "logit_bias": ((65, 3.0),)}, True),
+        ({"temperature": 0.0, "repeat_penalty": 1.1}, False),
+        ({"temperature": 0.0, "repeat_penalty": 1.1, "repeat_last_n": 0}, True),
+        ({"temperature": 0.0, "dry_multiplier": 0.8}, False),
+        ({"temperature": 0.0, "mirostat": 2}, False),
+        ({"temperature": 0.0, "samplers": ("top_k",)}, False),
+    ],
+)
+def test_what_is_plain_greedy(params: dict[str, object], greedy: bool) -> None:
+    assert chain_of(**params).is_greedy is greedy
+
+
+def test_ignore_eos_forbids_the_end_token() -> None:
+    assert chain_of(ignore_eos=True).bias == ((END_TOKEN, -math.inf),)
+
+
+def test_a_bias_outside_the_vocabulary_has_no_effect() -> None:
+    assert chain_of(logit_bias=((5000, 1.0), (-1, 1.0), (3, None))).bias == ((3, -math.inf),)
+
+
+def test_greedy_takes_the_largest_biased_logit() -> None:
+    logits = np.array([1.0, 3.0, 2.0], np.float32)
+    assert GreedySampler().pick(logits.copy()) == 1
+    assert GreedySampler(((1, -math.inf),)).pick(logits.copy()) == 2
+    assert GreedySampler(((0, 5.0),)).pick(logits.copy()) == 0
+
+
+def test_a_banned_token_is_never_said() -> None:
+    sampling = SamplingParams(temperature=0.0, logit_bias=((ord("l"), None),))
+    limits = Limits(max_tokens=5)
+    events = run_one(make_engine("hello"), ask("a", sampling=sampling, limits=limits))
+    assert "l" not in text_of(events)
+    assert text_of(events).startswith("he")
+
+
+def test_greedy_draws_nothing_and_sampling_one_number_a_token() -> None:
+    assert draws_of(run_one(make_engine("hello"), ask("a"))) == 0
+    events = run_one(make_engine("hello"), ask("a", sampling=SamplingParams()))
+    assert (text_of(events), draws_of(events)) == ("hello", 5)
+
+
+def test_the_seed_decides() -> None:
+    limits = Limits(max_tokens=30)
+
+    def ids(seed: int) -> tuple[int, ...]:
+        engine = make_engine("y" * 40)
+        return ids_of(run_one(engine, ask("a", sampling=HOT, limits=limits, seed=seed)))
+
+    assert ids(1) == ids(1)
+    assert ids(1) != ids(2)
+    assert len(set(ids(1))) > 5
+
+
+def test_penalties_look_at_the_prompt() -> None:
+    chain = chain_of(temperature=0.0, presence_penalty=5.0)
+    sampler = NumpySampler(chain, 0)
+    logits = np.array([0.0, 2.0, 1.0], np.float32)
+    assert sampler.pick(logits) == 1
+    sampler = NumpySampler(chain, 0)
+    sampler.accept(1)
+    assert sampler.pick(logits) == 2
+
+
+def test_skipped_draws_are_used_up() -> None:
+    chain = chain_of(temperature=5.0)
+    logits = np.linspace(0, 3, 257).astype(np.float32)
+    one, other = NumpySampler(chain, 3), NumpySampler(chain, 3)
+    picks = [one.pick(logits) for _ in range(10)]
+    other.skip(4)
+    assert [other.pick(logits) for _ in range(6)] == picks[4:]
+
+
+def test_log_probabilities_are_of_the_raw_logits() -> None:
+    sampling = SamplingParams(temperature=0.0, num_probs=3, logit_bias=((ord("h"), None),))
+    events = run_one(make_engine("h"), ask("a", sampling=sampling, limits=Limits(max_tokens=1)))
+    delta = next(event for event in events if isinstance(event, Delta))
+    (entry,) = delta.logprobs
+    assert entry.top[0].token_id == ord("h")
+    assert entry.top[0].token_bytes == (ord("h"),)
+    assert entry.top[0].logprob == pytest.approx(0.0, abs=1e-3)
+    assert entry.chosen.token_id == delta.token_ids[0] != ord("h")
+    assert entry.chosen.logprob < -20
+    assert len(entry.top) == 3
+    assert [p.logprob for p in entry.top] == sorted((p.logprob for p in entry.top), reverse=True)

@@ -1,0 +1,219 @@
+"""Anything may arrive, leave or fail in any order, and the promises hold.
+
+The mock's memory refuses a sequence whose stream isn't exactly its own tokens, so a mistake in
+slots, copies or positions shows as a sequence that fails for no reason.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from inference.engine.batch import Batch, count_ubatches
+from inference.engine.config import EngineConfig
+from inference.engine.contract import SequenceRequest
+from inference.engine.errors import BackendError
+from inference.engine.sequence import Phase
+from inference.protocol.events import (
+    Cancelled,
+    Event,
+    Failed,
+    Finished,
+    Progress,
+    Started,
+    is_terminal,
+)
+from inference.protocol.params import Limits
+from tests.engine.driving import ask, backend_of, make_engine, text_of
+
+NUM_SLOTS = 5
+CONFIG = EngineConfig(min_piece_len=4, copy_min_len=3, age_steps=6)
+PUBLIC = "public text! "
+OWNERS = ("alice", "bob", "carol")
+prompts = st.builds(
+    lambda shared, words: PUBLIC[:shared] + words,
+    st.integers(0, len(PUBLIC)),
+    st.text("abc", min_size=1, max_size=60),
+)
+# Every active sequence gets prompt work within age_steps and a turn of each other slot; its prompt
+# is at most 73 tokens in pieces of 4 or more, and it says at most 73 more.
+MAX_STEPS = (CONFIG.age_steps + NUM_SLOTS) * 20 * NUM_SLOTS + 100
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """Random lives of an engine with small pieces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = make_engine(
+            num_slots=NUM_SLOTS, max_context=100, batch_len=24, ubatch_len=8, config=CONFIG
+        )
+        self.requests: dict[str, SequenceRequest] = {}
+        self.events: dict[str, list[Event]] = {}
+        self.dropped: set[str] = set()
+        self.num_failing = 0
+        self.waited: dict[str, int] = {}
+
+    def take(self, items: list[tuple[str, Event]]) -> None:
+        for generation_id, event in items:
+            events = self.events[generation_id]
+            assert generation_id not in self.dropped
+            assert not (events and is_terminal(events[-1])), "an event behind the end"
+            events.append(event)
+            self.waited[generation_id] = 0
+
+    @property
+    def open(self) -> list[str]:
+        return [
+            who
+            for who, events in self.events.items()
+            if who not in self.dropped and not (events and is_terminal(events[-1]))
+        ]
+
+    @precondition(lambda self: self.engine.free_slots > 0)
+    @rule(
+        prompt=prompts,
+        owner=st.sampled_from(OWNERS),
+        public=st.integers(0, len(PUBLIC)),
+        max_tokens=st.none() | st.integers(0, 20),
+        background=st.booleans(),
+    )
+    def add(
+        self, prompt: str, owner: str, public: int, max_tokens: int | None, background: bool
+    ) -> None:
+        who = f"g{len(self.requests)}"
+        request = ask(
+            who,
+            prompt,
+            owner=owner,
+            public=min(public, len(prompt)),
+            limits=Limits(max_tokens=max_tokens),
+            lane="background" if background else "interactive",
+        )
+        self.engine.add(request)
+        self.requests[who] = request
+        self.events[who] = []
+        self.waited[who] = 0
+
+    @rule(times=st.integers(1, 8))
+    def step(self, times: int) -> None:
+        for _ in range(times):
+            for who in self.open:
+                self.waited[who] += 1
+            self.take([(item.generation_id, item.event) for item in self.engine.step()])
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def abort(self, data: st.DataObject) -> None:
+        who = data.draw(st.sampled_from(self.open))
+        free = self.engine.free_slots
+        self.take([(i.generation_id, i.event) for i in self.engine.abort(who, "user")])
+        assert isinstance(self.events[who][-1], Cancelled)
+        assert self.engine.free_slots == free + 1
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        who = data.draw(st.sampled_from(self.open))
+        self.engine.drop(who)
+        self.dropped.add(who)
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def fail_a_batch(self) -> None:
+        backend = backend_of(self.engine)
+        hit: set[int] = set()
+
+        def fault(batch: Batch) -> None:
+            hit.update(seq_id for seq_id, _ in batch.runs)
+            raise BackendError("injected")
+
+        backend.fault = fault
+        before = set(self.open)
+        self.take([(item.generation_id, item.event) for item in self.engine.step()])
+        backend.fault = None
+        failed = [w for w in before if self.events[w] and isinstance(self.events[w][-1], Failed)]
+        assert len(failed) == len(hit)
+        self.num_failing += len(failed)
+
+    @invariant()
+    def seats_are_held_once(self) -> None:
+        active = list(self.engine._active.values())
+        seats = [sequence.slot.seq_id for sequence in active]
+        assert len(set(seats)) == len(seats)
+        assert sorted(sequence.request.generation_id for sequence in active) == sorted(self.open)
+        busy = {slot.seq_id for slot in self.engine._table.slots if slot.is_busy}
+        assert busy == set(seats)
+        assert self.engine.free_slots == NUM_SLOTS - len(active)
+
+    @invariant()
+    def memory_is_what_the_slots_say(self) -> None:
+        lengths = backend_of(self.engine)._lengths
+        for sequence in self.engine._active.values():
+            if sequence.phase is not Phase.WAITING:
+                assert lengths[sequence.slot.seq_id] == sequence.slot.length
+
+    @invariant()
+    def nobody_starves(self) -> None:
+        assert all(waited <= MAX_STEPS for waited in self.waited.values())
+
+    def teardown(self) -> None:
+        for _ in range(MAX_STEPS):
+            if not self.engine.has_work:
+                break
+            self.step(1)
+            record = self.engine.last_step
+            assert record.num_ubatches <= max(1, record.num_decode + record.num_prompt)
+        assert not self.open
+        failed = 0
+        for who, events in self.events.items():
+            if who in self.dropped:
+                continue
+            failed += isinstance(events[-1], Failed)
+            self.check_life(self.requests[who], events)
+        assert failed == self.num_failing, "a sequence failed that no fault had hit"
+
+    def check_life(self, request: SequenceRequest, events: list[Event]) -> None:
+        assert [is_terminal(event) for event in events].count(True) == 1
+        assert sum(isinstance(event, Started) for event in events) <= 1
+        done = [event.done for event in events if isinstance(event, Progress)]
+        assert done == sorted(set(done))
+        reply = bytes(request.tokens)  # the mock echoes the prompt
+        most = request.limits.max_tokens
+        expected = reply[: 100 - len(reply)] if most is None else reply[:most]
+        text = text_of(events)
+        if isinstance(events[-1], Finished):
+            assert text.encode() == expected
+            assert events[-1].usage.completion_tokens == len(expected)
+        else:
+            assert expected.startswith(text.encode())
+        self.check_scope(request, events)
+
+    def check_scope(self, request: SequenceRequest, events: list[Event]) -> None:
+        """Across scopes nothing but public text may have been reused."""
+        cached = next((e.cached_tokens for e in events if isinstance(e, Started)), 0)
+        allowed = 0
+        for other in self.requests.values():
+            if other is request:
+                continue
+            said = other.tokens + other.tokens  # it may have echoed all of its prompt
+            common = 0
+            for left, right in zip(request.tokens, said, strict=False):
+                if left != right:
+                    break
+                common += 1
+            if other.cache_scope != request.cache_scope:
+                common = min(common, request.public_len, other.public_len)
+            allowed = max(allowed, common)
+        assert cached <= allowed
+
+
+EngineMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, print_blob=True
+)
+TestEngineMachine = EngineMachine.TestCase
+
+
+def test_the_count_is_bounded_by_the_rows() -> None:
+    assert count_ubatches([(0, 3), (2, 3)], 1) == 6
