@@ -12,6 +12,8 @@ from llamaweb.accounts.models import Scope, User
 from llamaweb.accounts.services import api_key_create
 from llamaweb.lib.errors import InvalidError
 
+MAX_DAYS = 36_500
+
 
 class Command(BaseCommand):
     """Prints the key alone on the last line of standard output, this once."""
@@ -31,6 +33,8 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"there is no user {options['user']!r}")
         days = options["expires"]
+        if days is not None and not 1 <= days <= MAX_DAYS:
+            raise CommandError(f"--expires: allowed is 1 to {MAX_DAYS} days")
         try:
             expires_at = None if days is None else timezone.now() + dt.timedelta(days=days)
             key, raw = api_key_create(
@@ -39,7 +43,7 @@ class Command(BaseCommand):
                 scopes=tuple(options["scopes"] or (Scope.INFERENCE,)),
                 expires_at=expires_at,
             )
-        except (InvalidError, OverflowError) as error:
+        except InvalidError as error:
             raise CommandError(str(error)) from error
         self.stderr.write(f"Key {key.name!r} of {user.username}. Keep it: it isn't shown again.")
         self.stdout.write(raw)
