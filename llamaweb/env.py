@@ -232,9 +232,10 @@ def _unknown(environ: Mapping[str, str]) -> list[str]:
     problems = []
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; see docs/configuration.md"
-            problems.append(f"{name}: there is no such setting{hint}")
+            bare = [item.removeprefix(PREFIX) for item in sorted(known)]
+            near = difflib.get_close_matches(name.removeprefix(PREFIX), bare, n=1)
+            hint = f"did you mean {PREFIX}{near[0]}?" if near else "see docs/configuration.md"
+            problems.append(f"{name}: there is no such setting; {hint}")
     return problems
 
 

@@ -19,9 +19,9 @@ def celery_url(redis_url: str) -> str:
 
 
 def limits_url(redis_url: str) -> str:
-    """The form the `limits` package wants, for its async storage."""
+    """The form the `limits` package wants."""
     scheme, _, rest = redis_url.partition("://")
-    return f"async+{'redis+unix' if scheme == 'unix' else scheme}://{rest}"
+    return f"{'redis+unix' if scheme == 'unix' else scheme}://{rest}"
 
 
 def database_config(url: str, *, pool_size: int) -> dict[str, object]:

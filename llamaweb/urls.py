@@ -10,6 +10,7 @@ from llamaweb.api import not_found, openai_api
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("inference.edge.urls")),
+    path("v1/", not_found),
     path("v1/", openai_api.urls),
     path("v1/<path:_rest>", not_found),
     path("v1", not_found),
