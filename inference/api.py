@@ -6,7 +6,7 @@ Asynchronous functions are for views and consumers, plain ones for services, job
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from asgiref.sync import sync_to_async
@@ -72,7 +72,7 @@ async def generation_submit(request: GenerateRequest) -> Position:
 
 async def generation_events(
     model: str, generation_id: str, cursor: Cursor = START
-) -> AsyncIterator[Read | Position]:
+) -> AsyncGenerator[Read | Position, None]:
     """What comes after `cursor` until the terminal event; see `StreamReader.tail`."""
     here = bus.loop_bus()
     try:

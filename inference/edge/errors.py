@@ -9,14 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from inference.protocol.events import Cancelled, Failed
 from llamaweb.lib.errors import (
     AuthenticationError,
     BusyError,
+    DeadlineError,
     FailedError,
     ForbiddenError,
     InvalidError,
     LlamawebError,
     NotFoundError,
+    NotSupportedError,
+    StoppedError,
     TooLongError,
     UnavailableError,
 )
@@ -39,10 +43,16 @@ STATUS_AND_TYPE: tuple[tuple[type[LlamawebError], int, str], ...] = (
     (ForbiddenError, 403, "permission_error"),
     (NotFoundError, 404, "not_found_error"),
     (BusyError, 429, "rate_limit_error"),
+    (StoppedError, 499, "request_cancelled"),
+    (NotSupportedError, 501, "not_supported_error"),
     (UnavailableError, 503, "unavailable_error"),
+    (DeadlineError, 504, "timeout_error"),
     (FailedError, 500, "server_error"),
     (LlamawebError, 500, "server_error"),
 )
+# Bounds of the whole server, not of this caller: nothing the caller did was too much.
+SERVER_BOUNDS = frozenset({"queue_full", "memory", "engine_busy"})
+ENGINE_RETRY_S = 1.0
 TYPE_BY_STATUS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -76,6 +86,8 @@ def error_reply(error: LlamawebError) -> ErrorReply:
     elif isinstance(error, InvalidError):
         param = error.param
     elif isinstance(error, BusyError):
+        if error.reason in SERVER_BOUNDS:
+            status, kind = 503, "unavailable_error"
         more = {"reason": error.reason}
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     elif isinstance(error, AuthenticationError):
@@ -84,3 +96,26 @@ def error_reply(error: LlamawebError) -> ErrorReply:
         headers["Retry-After"] = "1"
     body = error_body(status, error.message, type_=kind, param=param, **more)
     return ErrorReply(status, body, headers)
+
+
+def end_error(end: Failed | Cancelled) -> LlamawebError:
+    """The error that tells how a generation ended, for the table above."""
+    if isinstance(end, Cancelled):
+        if end.by == "shutdown":
+            return UnavailableError("the server is shutting down")
+        return StoppedError("the request was cancelled")
+    if end.code == "context_length_exceeded":
+        numbers = dict(end.details)
+        return TooLongError(
+            prompt_tokens=numbers.get("n_prompt_tokens", 0), max_context=numbers.get("n_ctx", 0)
+        )
+    if end.code == "invalid_request":
+        return InvalidError(end.message, param=end.param)
+    if end.code == "busy":
+        return BusyError(end.message, reason="engine_busy", retry_after_s=ENGINE_RETRY_S)
+    simple: dict[str, type[LlamawebError]] = {
+        "not_supported": NotSupportedError,
+        "deadline_exceeded": DeadlineError,
+        "model_unavailable": UnavailableError,
+    }
+    return simple.get(end.code, FailedError)(end.message)

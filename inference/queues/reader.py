@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import redis.asyncio
@@ -79,7 +79,7 @@ class StreamReader:
 
     async def tail(
         self, model: str, generation_id: str, cursor: Cursor = START, *, expected: bool = False
-    ) -> AsyncIterator[Read | Position]:
+    ) -> AsyncGenerator[Read | Position, None]:
         """Yield what comes after `cursor` until the terminal event, and places while queued.
 
         Ends after a Read that holds the terminal event or is `gone`, or at once if `cursor` is
@@ -105,7 +105,7 @@ class StreamReader:
 
     async def _follow(
         self, subscription: Subscription, topic: _Topic, known: bool
-    ) -> AsyncIterator[Read | Position]:
+    ) -> AsyncGenerator[Read | Position, None]:
         gone_till: float | None = None
         while True:
             subscription.heard()

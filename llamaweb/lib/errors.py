@@ -75,3 +75,17 @@ class AuthenticationError(LlamawebError):
 
 class ForbiddenError(LlamawebError):
     """Known caller, but the act isn't allowed for them."""
+
+
+class NotSupportedError(LlamawebError):
+    """This model or this installation can't do what is asked."""
+
+
+class DeadlineError(LlamawebError):
+    """The time given to the request is over."""
+
+    retryable = True
+
+
+class StoppedError(LlamawebError):
+    """The request was ended on somebody's order before it was complete."""

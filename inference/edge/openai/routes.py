@@ -1,7 +1,76 @@
-"""Routes of the OpenAI family (see the next commit)."""
+"""Routes of the OpenAI family; mounted, with authentication, by `llamaweb.api`."""
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router
 
-router = Router()
+from inference import api
+from inference.api import ModelInfo
+from inference.edge.openai.convert import SubmitContext, chat_requests, text_requests
+from inference.edge.openai.replies import reply
+from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
+from llamaweb.accounts.caller import Caller
+
+router = Router(tags=["openai"])
+
+OWNED_BY = "llamaweb"
+
+
+@router.post("/chat/completions", response={200: dict[str, Any]}, summary="Chat completion")
+async def chat_completions(
+    request: HttpRequest, body: ChatCompletionIn
+) -> dict[str, Any] | StreamingHttpResponse:
+    """An answer to a chat; with `stream` as server-sent events."""
+    context = await _context(request, body)
+    requests = chat_requests(body, context)
+    return await reply(requests, stream=body.stream, ping_s=_ping_s(body))
+
+
+@router.post("/completions", response={200: dict[str, Any]}, summary="Text completion")
+async def completions(
+    request: HttpRequest, body: CompletionIn
+) -> dict[str, Any] | StreamingHttpResponse:
+    """The continuation of one or several texts; with `stream` as server-sent events."""
+    context = await _context(request, body)
+    requests = text_requests(body, context)
+    return await reply(requests, stream=body.stream, ping_s=_ping_s(body))
+
+
+@router.get("/models", response={200: dict[str, Any]}, summary="Models")
+async def models(request: HttpRequest) -> dict[str, Any]:
+    """All models that may be named in a request, the default one first."""
+    return {"object": "list", "data": [_model_body(info) for info in await api.model_list()]}
+
+
+@router.get("/models/{path:name}", response={200: dict[str, Any]}, summary="One model")
+async def model(request: HttpRequest, name: str) -> dict[str, Any]:
+    """One model."""
+    return _model_body(await api.model_resolve(name))
+
+
+def _model_body(info: ModelInfo) -> dict[str, Any]:
+    return {"id": info.name, "object": "model", "created": info.created, "owned_by": OWNED_BY}
+
+
+async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    info = await api.model_resolve(body.model)
+    return SubmitContext(
+        owner_key=caller.owner_key,
+        cache_scope=caller.cache_scope,
+        model=info.name,
+        num_slots=info.num_slots,
+        now_at=time.time(),
+        timeout_s=settings.REQUEST_TIMEOUT_S,
+    )
+
+
+def _ping_s(body: GenerationIn) -> float | None:
+    """Seconds of silence before a comment; -1 and 0: none."""
+    interval = settings.SSE_PING_S if body.sse_ping_interval is None else body.sse_ping_interval
+    return float(interval) if interval > 0 else None

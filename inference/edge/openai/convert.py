@@ -1,0 +1,237 @@
+"""Wire requests to `GenerateRequest`s: everything a reply shows is fixed here, at submit."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from inference.edge.openai.generation import (
+    limits_of,
+    num_choices_of,
+    refuse_unsupported,
+    sampling_of,
+    seeds_of,
+)
+from inference.edge.openai.messages import MAX_PROMPT_CHARS, messages_of, text_of
+from inference.edge.openai.options import ReplyOptions, options_to_json
+from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
+from inference.protocol.params import SamplingParams
+from inference.protocol.requests import (
+    ChatPrompt,
+    GenerateRequest,
+    Message,
+    Prompt,
+    ReplyInfo,
+    TextPrompt,
+    TokenPrompt,
+)
+from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.ids import new_id
+
+MAX_CHOICES = 64  # prompts times n
+DEFAULT_TOP_LOGPROBS = 20
+MAX_KWARGS_CHARS = 64 * 1024
+REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
+ID_PREFIX = "chatcmpl-"
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitContext:
+    """Who asks, for which model, when. `timeout_s`: how long the request may take in all."""
+
+    owner_key: str
+    cache_scope: str
+    model: str
+    num_slots: int
+    now_at: float
+    timeout_s: float
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Names the build that computes: the same seed gives the same text only under the same one."""
+    return f"llama-cpp-python-{importlib.metadata.version('llama-cpp-python')}"
+
+
+def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[GenerateRequest]:
+    """The generations of a chat completion, one a choice.
+
+    Raises:
+        InvalidError: naming the field, and the limit where there is one.
+    """
+    refuse_unsupported(body)
+    if body.top_logprobs is not None and not body.logprobs:
+        raise InvalidError("top_logprobs requires logprobs to be true", param="top_logprobs")
+    messages = messages_of(body.messages)
+    continues = _continues(body, messages)
+    prompt = ChatPrompt(
+        messages, template_kwargs_json=_template_kwargs(body), continue_final=continues
+    )
+    num_probs = 0
+    if body.logprobs:
+        num_probs = DEFAULT_TOP_LOGPROBS if body.top_logprobs is None else body.top_logprobs
+    options = ReplyOptions(
+        kind="chat",
+        include_usage=body.stream_options.include_usage,
+        return_progress=body.return_progress,
+        logprobs=body.logprobs,
+        echo=messages[-1].content if body.echo and continues else "",
+    )
+    # Zero rivals are asked for as one: the engine's 0 is "no probabilities at all".
+    sampling = sampling_of(body, num_probs=max(num_probs, int(body.logprobs)))
+    return _requests(body, context, [prompt], sampling, replace(options, top=num_probs))
+
+
+def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRequest]:
+    """The generations of a text completion, `n` a prompt.
+
+    Raises:
+        InvalidError: naming the field, and the limit where there is one.
+    """
+    refuse_unsupported(body)
+    prompts = _prompts(body.prompt)
+    num_probs = body.n_probs if body.n_probs is not None else (body.logprobs or 0)
+    options = ReplyOptions(
+        kind="text",
+        return_progress=body.return_progress,
+        logprobs=num_probs > 0,
+        top=num_probs,
+    )
+    return _requests(body, context, prompts, sampling_of(body, num_probs=num_probs), options)
+
+
+def _requests(
+    body: GenerationIn,
+    context: SubmitContext,
+    prompts: Sequence[Prompt],
+    sampling: SamplingParams,
+    options: ReplyOptions,
+) -> list[GenerateRequest]:
+    per_prompt = num_choices_of(body, context.num_slots)
+    count = per_prompt * len(prompts)
+    if count > MAX_CHOICES:
+        raise InvalidError(
+            f"asks for {count} completions, at most {MAX_CHOICES} are allowed", param="prompt"
+        )
+    limits = limits_of(body)
+    seeds = seeds_of(body, per_prompt)
+    reply_id = new_id(ID_PREFIX)
+    out = []
+    for index in range(count):
+        mine = replace(options, index=index, count=count, per_prompt=per_prompt)
+        out.append(
+            GenerateRequest(
+                generation_id=new_id("gen-"),
+                model=context.model,
+                owner_key=context.owner_key,
+                cache_scope=context.cache_scope,
+                prompt=prompts[index // per_prompt],
+                seed=seeds[index % per_prompt],
+                submitted_at=context.now_at,
+                deadline_at=context.now_at + context.timeout_s,
+                sampling=sampling,
+                limits=limits,
+                reply=ReplyInfo(
+                    reply_id=reply_id,
+                    created_at=int(context.now_at),
+                    model_name=context.model,
+                    fingerprint=fingerprint(),
+                    options_json=options_to_json(mine),
+                ),
+            )
+        )
+    return out
+
+
+def _continues(body: ChatCompletionIn, messages: Sequence[Message]) -> bool:
+    """Whether the last message is the start of the answer."""
+    wanted = body.continue_final_message
+    if wanted not in (None, True, False, "content"):
+        raise InvalidError("must be true, false or 'content'", param="continue_final_message")
+    if wanted and body.add_generation_prompt:
+        raise InvalidError(
+            "can't be combined with add_generation_prompt", param="continue_final_message"
+        )
+    is_answer = bool(messages) and messages[-1].role == "assistant"
+    if wanted and not is_answer:
+        raise InvalidError(
+            "the last message must be the assistant's", param="continue_final_message"
+        )
+    continues = is_answer and wanted is not False and body.add_generation_prompt is not True
+    if continues and messages[-1].tool_calls:
+        raise InvalidError("an answer with tool calls can't be continued", param="messages")
+    if body.add_generation_prompt is False and not continues:
+        raise InvalidError(
+            "false is possible only if the last message is the assistant's",
+            param="add_generation_prompt",
+        )
+    return continues
+
+
+def _template_kwargs(body: ChatCompletionIn) -> str | None:
+    kwargs = dict(body.chat_template_kwargs or {})
+    if not isinstance(kwargs.get("enable_thinking", True), bool):
+        raise InvalidError("must be a boolean", param="chat_template_kwargs.enable_thinking")
+    if body.reasoning_format is not None and body.reasoning_format not in REASONING_FORMATS:
+        raise InvalidError(
+            f"must be one of {', '.join(REASONING_FORMATS)}", param="reasoning_format"
+        )
+    if body.reasoning_effort == "none":
+        kwargs.setdefault("enable_thinking", False)
+    elif body.reasoning_effort is not None:
+        kwargs.setdefault("reasoning_effort", text_of(body.reasoning_effort))
+    if not kwargs:
+        return None
+    text = json.dumps(kwargs)
+    if len(text) > MAX_KWARGS_CHARS:
+        raise InvalidError(
+            f"is longer than {MAX_KWARGS_CHARS} characters", param="chat_template_kwargs"
+        )
+    return text
+
+
+def _prompts(prompt: Any) -> list[Prompt]:
+    """All prompts of a request: one text, one list of ids, or a list of such."""
+    if prompt is None:
+        raise InvalidError('"prompt" is required', param="prompt")
+    if prompt == []:
+        raise InvalidError('"prompt" must not be empty', param="prompt")
+    is_many = isinstance(prompt, list) and not _is_int(prompt[0])
+    items = prompt if is_many else [prompt]
+    if len(items) > MAX_CHOICES:
+        raise InvalidError(
+            f"has {len(items)} prompts, at most {MAX_CHOICES} are allowed", param="prompt"
+        )
+    paths = [f"prompt[{i}]" if is_many else "prompt" for i in range(len(items))]
+    return [_prompt(item, path) for item, path in zip(items, paths, strict=True)]
+
+
+def _prompt(item: Any, path: str) -> Prompt:
+    if isinstance(item, dict) and isinstance(item.get("prompt_string"), str):
+        if item.get("multimodal_data"):
+            raise InvalidError(
+                "Multimodal data provided, but model does not support multimodal requests.",
+                param=f"{path}.multimodal_data",
+            )
+        item = item["prompt_string"]
+    if isinstance(item, str):
+        if len(item) > MAX_PROMPT_CHARS:
+            raise InvalidError(
+                f"has {len(item)} characters, at most {MAX_PROMPT_CHARS} are allowed", param=path
+            )
+        return TextPrompt(text_of(item))
+    if isinstance(item, list) and item and all(_is_int(token) for token in item):
+        if len(item) > MAX_PROMPT_CHARS:
+            raise InvalidError(
+                f"has {len(item)} tokens, at most {MAX_PROMPT_CHARS} are allowed", param=path
+            )
+        return TokenPrompt(tuple(item))
+    raise InvalidError("must be text or a list of token ids", param=path)
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int

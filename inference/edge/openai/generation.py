@@ -1,0 +1,222 @@
+"""Fields that every completion route has in common, to the protocol's params."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from inference.edge.openai.messages import text_of
+from inference.edge.openai.schemas import (
+    MAX_INT32,
+    MAX_SAMPLERS,
+    MAX_STOP_CHARS,
+    MAX_STOPS,
+    GenerationIn,
+)
+from inference.protocol.params import Limits, SamplingParams
+from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.ids import new_seed
+
+MAX_BIASES = 4096
+MAX_SEED = 2**32 - 1  # llama.cpp's mark for "draw one"
+_SAME_NAME = (
+    "temperature",
+    "dynatemp_range",
+    "dynatemp_exponent",
+    "top_k",
+    "top_p",
+    "min_p",
+    "top_n_sigma",
+    "xtc_probability",
+    "xtc_threshold",
+    "typical_p",
+    "repeat_last_n",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+    "min_keep",
+    "ignore_eos",
+    "post_sampling_probs",
+)
+# llama-server's letters for samplers in one text.
+SAMPLER_LETTERS = {
+    "e": "penalties",
+    "d": "dry",
+    "s": "top_n_sigma",
+    "k": "top_k",
+    "y": "typ_p",
+    "p": "top_p",
+    "m": "min_p",
+    "x": "xtc",
+    "t": "temperature",
+}
+
+
+def refuse_unsupported(body: GenerationIn) -> None:
+    """What would change the answer and can't be done is refused, never dropped in silence.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    for name in ("tools", "functions", "lora", "grammar", "json_schema"):
+        if getattr(body, name):
+            raise InvalidError(f"'{name}' is not supported by this server", param=name)
+    if body.json_schema is not None:  # {} asks for any object
+        raise InvalidError("'json_schema' is not supported by this server", param="json_schema")
+    if body.tool_choice is not None and body.tool_choice not in ("none", "auto"):
+        raise InvalidError("tools are not supported by this server", param="tool_choice")
+    _refuse_response_format(body.response_format)
+    off: tuple[tuple[str, Any, Any], ...] = (
+        ("n_indent", body.n_indent, 0),
+        ("t_max_predict_ms", body.t_max_predict_ms, -1),
+        ("reasoning_budget_tokens", body.reasoning_budget_tokens, -1),
+        ("thinking_budget_tokens", body.thinking_budget_tokens, -1),
+        ("reasoning_control", body.reasoning_control, False),
+    )
+    for name, value, neutral in off:
+        if value != neutral:
+            raise InvalidError(f"'{name}' is not supported by this server", param=name)
+    if body.adaptive_target is not None and body.adaptive_target >= 0:
+        raise InvalidError(
+            "'adaptive_target' is not supported by this server", param="adaptive_target"
+        )
+
+
+def _refuse_response_format(response_format: Any) -> None:
+    if response_format is None:
+        return
+    kind = response_format.get("type") if isinstance(response_format, dict) else None
+    if not isinstance(kind, str):
+        raise InvalidError("must be an object with a 'type'", param="response_format")
+    if kind in ("json_object", "json_schema"):
+        raise InvalidError(
+            f"response_format '{kind}' is not supported by this server",
+            param="response_format.type",
+        )
+    if kind != "text":
+        raise InvalidError(
+            'response_format type must be one of "text", "json_object", "json_schema"',
+            param="response_format.type",
+        )
+
+
+def sampling_of(body: GenerationIn, *, num_probs: int) -> SamplingParams:
+    """How to pick tokens; what is absent stays the engine's default.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    breakers = body.dry_sequence_breakers
+    return SamplingParams(
+        **{name: getattr(body, name) for name in _SAME_NAME},
+        dry_sequence_breakers=None if breakers is None else tuple(map(text_of, breakers)),
+        samplers=_samplers(body.samplers),
+        logit_bias=_logit_bias(body.logit_bias),
+        num_probs=num_probs,
+    )
+
+
+def limits_of(body: GenerationIn) -> Limits:
+    """When to end. -1 is no limit but the context's; a huge one is capped by the engine.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    given = (getattr(body, name) for name in GenerationIn.LENGTH_FIELDS)
+    max_tokens = next((value for value in given if value is not None), None)
+    return Limits(None if max_tokens == -1 else max_tokens, _stop(body.stop))
+
+
+def seeds_of(body: GenerationIn, count: int) -> list[int]:
+    """One seed a choice; drawn now if none is asked for, so that the request can be repeated."""
+    seed = body.seed
+    first = new_seed() if seed is None or seed in (-1, MAX_SEED) else seed % 2**32
+    return [(first + index) % MAX_SEED for index in range(count)]
+
+
+def num_choices_of(body: GenerationIn, num_slots: int) -> int:
+    """How many answers to each prompt.
+
+    Raises:
+        InvalidError: more than the model has slots.
+    """
+    name, value = ("n", body.n) if body.n is not None else ("n_cmpl", body.n_cmpl)
+    value = value or 1
+    if value > num_slots:
+        raise InvalidError(
+            f"Field '{name}': Value must be between 1 <= value <= {num_slots}, but got {value}",
+            param=name,
+        )
+    return value
+
+
+def _stop(stop: Any) -> tuple[str, ...]:
+    if stop is None:
+        return ()
+    strings = [stop] if isinstance(stop, str) else stop
+    if not isinstance(strings, list):
+        raise InvalidError("must be text or a list of texts", param="stop")
+    if len(strings) > MAX_STOPS:
+        raise InvalidError(
+            f"has {len(strings)} strings, at most {MAX_STOPS} are allowed", param="stop"
+        )
+    for index, string in enumerate(strings):
+        if not isinstance(string, str):
+            raise InvalidError("must be text", param=f"stop[{index}]")
+        if len(string) > MAX_STOP_CHARS:
+            raise InvalidError(
+                f"is longer than {MAX_STOP_CHARS} characters", param=f"stop[{index}]"
+            )
+    return tuple(dict.fromkeys(text_of(string) for string in strings if string))
+
+
+def _samplers(samplers: Any) -> tuple[str, ...] | None:
+    if samplers is None:
+        return None
+    if isinstance(samplers, str):
+        return tuple(SAMPLER_LETTERS[c] for c in samplers[:MAX_SAMPLERS] if c in SAMPLER_LETTERS)
+    if not isinstance(samplers, list) or not all(isinstance(name, str) for name in samplers):
+        raise InvalidError("must be a list of names or a text of letters", param="samplers")
+    if len(samplers) > MAX_SAMPLERS:
+        raise InvalidError(
+            f"has {len(samplers)} names, at most {MAX_SAMPLERS} are allowed", param="samplers"
+        )
+    return tuple(samplers)
+
+
+def _logit_bias(bias: Any) -> tuple[tuple[int, float | None], ...]:
+    if not bias:
+        return ()
+    if isinstance(bias, dict):
+        pairs: list[Any] = [[key, value] for key, value in bias.items()]
+    elif isinstance(bias, list):
+        pairs = bias
+    else:
+        raise InvalidError("must be a list of pairs or an object", param="logit_bias")
+    if len(pairs) > MAX_BIASES:
+        raise InvalidError(
+            f"has {len(pairs)} entries, at most {MAX_BIASES} are allowed", param="logit_bias"
+        )
+    return tuple(_bias_pair(pair, f"logit_bias[{i}]") for i, pair in enumerate(pairs))
+
+
+def _bias_pair(pair: Any, path: str) -> tuple[int, float | None]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise InvalidError("must be a pair of token id and bias", param=path)
+    token, bias = pair
+    if isinstance(token, str) and token.isascii() and token.isdigit() and len(token) < 10:
+        token = int(token)
+    if type(token) is not int or not 0 <= token <= MAX_INT32:
+        raise InvalidError("tokens must be given by their ids", param=path)
+    if bias is False:
+        return token, None
+    if isinstance(bias, bool) or not isinstance(bias, int | float) or not math.isfinite(bias):
+        raise InvalidError("a bias must be a number or false", param=path)
+    return token, float(bias)

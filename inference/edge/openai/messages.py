@@ -1,0 +1,148 @@
+"""Wire messages to protocol messages: roles, content parts, tool history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from inference.edge.openai.schemas import MessageIn
+from inference.protocol.requests import Message, Role, ToolCall
+from llamaweb.lib.errors import InvalidError
+
+MAX_PARTS = 1024
+MAX_TOOL_CALLS = 256
+MAX_PROMPT_CHARS = 8 * 1024 * 1024
+PART_SEPARATOR = "\n\n"
+
+# "developer" is the newer name of "system", "function" the older one of "tool".
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+MODALITY_OF_PART = {
+    "image_url": "image",
+    "image": "image",
+    "input_image": "image",
+    "input_audio": "audio",
+    "audio_url": "audio",
+    "input_video": "video",
+    "video_url": "video",
+    "file": "file",
+    "input_file": "file",
+}
+
+
+def messages_of(messages: Sequence[MessageIn]) -> tuple[Message, ...]:
+    """The chat as the protocol has it.
+
+    Raises:
+        InvalidError: `param` is the JSON path of the first field that can't be served.
+    """
+    out = tuple(_message(message, f"messages[{i}]") for i, message in enumerate(messages))
+    num_chars = sum(_num_chars(message) for message in out)
+    if num_chars > MAX_PROMPT_CHARS:
+        raise InvalidError(
+            f"the messages have {num_chars} characters, at most {MAX_PROMPT_CHARS} are allowed",
+            param="messages",
+        )
+    if len(out) > 1 and out[-1].role == out[-2].role == "assistant":
+        raise InvalidError(
+            "Cannot have 2 or more assistant messages at the end of the list", param="messages"
+        )
+    return out
+
+
+def text_of(text: str) -> str:
+    """`text` with lone surrogates (half an emoji, cut by a client) as U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _num_chars(message: Message) -> int:
+    calls = sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
+    return len(message.content) + len(message.reasoning) + calls
+
+
+def _message(message: MessageIn, path: str) -> Message:
+    role = ROLES.get(message.role)
+    if role is None:
+        allowed = ", ".join(ROLES)
+        raise InvalidError(f"unknown role, allowed: {allowed}", param=f"{path}.role")
+    calls: tuple[ToolCall, ...] = ()
+    if role == "assistant" and message.tool_calls is not None:
+        calls = _tool_calls(message.tool_calls, f"{path}.tool_calls")
+    if message.content is None and not (role == "assistant" and calls):
+        what = "'content' or 'tool_calls'" if role == "assistant" else "'content'"
+        raise InvalidError(f"{role} message must contain {what}", param=f"{path}.content")
+    return Message(
+        role=role,
+        content=_content(message.content, f"{path}.content"),
+        reasoning=text_of(message.reasoning_content or "") if role == "assistant" else "",
+        tool_calls=calls,
+        tool_call_id=message.tool_call_id if role == "tool" else None,
+        name=message.name,
+    )
+
+
+def _content(content: Any, path: str) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return text_of(content)
+    if not isinstance(content, list):
+        raise InvalidError("must be text or a list of parts", param=path)
+    if not content:
+        raise InvalidError("the list of parts must not be empty", param=path)
+    if len(content) > MAX_PARTS:
+        raise InvalidError(f"has {len(content)} parts, at most {MAX_PARTS} are allowed", param=path)
+    return PART_SEPARATOR.join(_part(part, f"{path}[{i}]") for i, part in enumerate(content))
+
+
+def _part(part: Any, path: str) -> str:
+    if not isinstance(part, dict):
+        raise InvalidError("must be an object with a 'type'", param=path)
+    kind = part.get("type")
+    modality = MODALITY_OF_PART.get(kind) if isinstance(kind, str) else None
+    if modality is not None:
+        raise InvalidError(
+            f"this model takes text only, {modality} input is not supported", param=path
+        )
+    if kind not in ("text", "input_text", "output_text"):
+        raise InvalidError("unsupported content part type", param=f"{path}.type")
+    if not isinstance(part.get("text"), str):
+        raise InvalidError("must be text", param=f"{path}.text")
+    return text_of(part["text"])
+
+
+def _tool_calls(calls: Any, path: str) -> tuple[ToolCall, ...]:
+    if not isinstance(calls, list):
+        raise InvalidError("must be a list", param=path)
+    if len(calls) > MAX_TOOL_CALLS:
+        raise InvalidError(
+            f"has {len(calls)} calls, at most {MAX_TOOL_CALLS} are allowed", param=path
+        )
+    return tuple(_tool_call(call, f"{path}[{i}]") for i, call in enumerate(calls))
+
+
+def _tool_call(call: Any, path: str) -> ToolCall:
+    if not isinstance(call, dict):
+        raise InvalidError("must be an object", param=path)
+    function = call.get("function")
+    if not isinstance(function, dict):
+        raise InvalidError("must be an object", param=f"{path}.function")
+    name, arguments, call_id = function.get("name"), function.get("arguments"), call.get("id")
+    if not isinstance(name, str):
+        raise InvalidError("must be text", param=f"{path}.function.name")
+    if isinstance(arguments, dict):  # some clients send them parsed
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    if arguments is not None and not isinstance(arguments, str):
+        raise InvalidError("must be JSON text", param=f"{path}.function.arguments")
+    if call_id is not None and not isinstance(call_id, str):
+        raise InvalidError("must be text", param=f"{path}.id")
+    return ToolCall(call_id or "", text_of(name), text_of(arguments or "{}"))

@@ -1,0 +1,168 @@
+"""Wire types of the OpenAI family. `null` is the same as absent; unknown fields are ignored.
+
+Integers are JSON integers (no text, no boolean, no fraction); numbers may be integers. Where
+llama-server clips a value, it is clipped here too, elsewhere it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+MAX_INT32 = 2**31 - 1
+MAX_STOPS = 64
+MAX_STOP_CHARS = 1024
+MAX_SAMPLERS = 64
+MAX_BREAKERS = 64
+MAX_MESSAGES = 4096
+MAX_MODEL_NAME_CHARS = 512
+
+
+def _clip(low: float | None, high: float | None) -> AfterValidator:
+    def clip(value: float) -> float:
+        value = value if low is None else max(low, value)
+        return value if high is None else min(high, value)
+
+    return AfterValidator(clip)
+
+
+def _clip_int(low: int, high: int = MAX_INT32) -> AfterValidator:
+    def clip(value: int) -> int:
+        return min(high, max(low, value))
+
+    return AfterValidator(clip)
+
+
+Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive: TypeAlias = Annotated[Number, _clip(0.0, None)]
+Share: TypeAlias = Annotated[Number, _clip(0.0, 1.0)]
+Count: TypeAlias = Annotated[StrictInt, Field(ge=0), _clip_int(0)]
+CountOrAll: TypeAlias = Annotated[StrictInt, Field(ge=-1), _clip_int(-1)]
+ShortText: TypeAlias = Annotated[StrictStr, Field(max_length=MAX_STOP_CHARS)]
+
+
+class WireSchema(BaseModel):
+    """Base: an object whose null fields are absent."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _null_is_absent(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if isinstance(data, dict):
+            data = {name: value for name, value in data.items() if value is not None}
+        return handler(data)
+
+
+class StreamOptions(WireSchema):
+    """`stream_options`."""
+
+    include_usage: StrictBool = False
+
+
+class GenerationIn(WireSchema):
+    """Fields of every completion route."""
+
+    # The first of these that is given counts.
+    LENGTH_FIELDS: ClassVar = ("n_predict", "max_completion_tokens", "max_tokens")
+
+    model: Annotated[StrictStr, Field(max_length=MAX_MODEL_NAME_CHARS)] | None = None
+    stream: StrictBool = False
+    stream_options: StreamOptions = StreamOptions()
+    return_progress: StrictBool = False
+    sse_ping_interval: CountOrAll | None = None
+    n_predict: CountOrAll | None = None
+    max_completion_tokens: CountOrAll | None = None
+    max_tokens: CountOrAll | None = None
+    n: Annotated[StrictInt, Field(ge=1)] | None = None
+    n_cmpl: Annotated[StrictInt, Field(ge=1)] | None = None
+    stop: Any = None
+    ignore_eos: StrictBool = False
+    temperature: Positive | None = None
+    dynatemp_range: Number | None = None
+    dynatemp_exponent: Number | None = None
+    top_k: Annotated[StrictInt, _clip_int(0)] | None = None
+    top_p: Share | None = None
+    min_p: Share | None = None
+    top_n_sigma: Number | None = None
+    xtc_probability: Share | None = None
+    xtc_threshold: Share | None = None
+    typical_p: Number | None = None
+    repeat_last_n: Count | None = None
+    repeat_penalty: Annotated[Number, Field(gt=0)] | None = None
+    presence_penalty: Number | None = None
+    frequency_penalty: Number | None = None
+    dry_multiplier: Number | None = None
+    dry_base: Number | None = None
+    dry_allowed_length: Count | None = None
+    dry_penalty_last_n: Count | None = None
+    dry_sequence_breakers: (
+        Annotated[list[ShortText], Field(min_length=1, max_length=MAX_BREAKERS)] | None
+    ) = None
+    mirostat: Annotated[StrictInt, _clip_int(0, 2)] | None = None
+    mirostat_tau: Number | None = None
+    mirostat_eta: Number | None = None
+    min_keep: Count | None = None
+    samplers: Any = None
+    logit_bias: Any = None
+    seed: StrictInt | None = None
+    n_probs: Count | None = None
+    post_sampling_probs: StrictBool = False
+
+    # Known, but not in this version; refused where they ask for something (see convert).
+    tools: Any = None
+    functions: Any = None
+    tool_choice: Any = None
+    response_format: Any = None
+    json_schema: Any = None
+    grammar: Any = None
+    lora: Any = None
+    n_indent: Count = 0
+    t_max_predict_ms: CountOrAll = -1
+    adaptive_target: Number | None = None
+    reasoning_budget_tokens: CountOrAll = -1
+    thinking_budget_tokens: CountOrAll = -1
+    reasoning_control: StrictBool = False
+
+
+class MessageIn(WireSchema):
+    """One message; what its content may be depends on the role (see convert)."""
+
+    role: StrictStr
+    content: Any = None
+    reasoning_content: StrictStr | None = None
+    tool_calls: Any = None
+    tool_call_id: StrictStr | None = None
+    name: StrictStr | None = None
+
+
+class ChatCompletionIn(GenerationIn):
+    """POST /v1/chat/completions."""
+
+    messages: Annotated[list[MessageIn], Field(max_length=MAX_MESSAGES)]
+    logprobs: StrictBool = False
+    top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    reasoning_effort: StrictStr | None = None
+    reasoning_format: StrictStr | None = None
+    add_generation_prompt: StrictBool | None = None
+    continue_final_message: Any = None
+    echo: StrictBool = False
+
+
+class CompletionIn(GenerationIn):
+    """POST /v1/completions."""
+
+    prompt: Any = None
+    logprobs: Count | None = None

@@ -1,0 +1,259 @@
+"""What of the wire reaches the engine, and what is refused with field and limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn
+from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.requests import TextPrompt, TokenPrompt
+from tests.edge.events import answer
+from tests.edge.wire import CHAT, TEXT, Wire
+from tests.fakes.inference_api import FakeInference
+
+Says = Callable[..., FakeInference]
+NOT_OF_THIS_SERVER = ["parallel_tool_calls", "user", "metadata"]
+ALL_FIELDS = [
+    *(set(ChatCompletionIn.model_fields) | set(CompletionIn.model_fields)),
+    *NOT_OF_THIS_SERVER,
+]
+MUST_BE_GIVEN = {"messages", "prompt"}
+
+
+async def test_nothing_given_is_the_engines_default(says: Says, wire: Wire) -> None:
+    fake = says(*answer("x"))
+    for path in (CHAT, TEXT):
+        assert (await wire.post(path))[0] == 200
+        request = fake.submitted.pop()
+        assert request.sampling == SamplingParams()
+        assert request.limits == Limits()
+        assert 0 <= request.seed < 2**32 - 1
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+async def test_p06_null_is_absent(says: Says, wire: Wire, path: str) -> None:
+    fake = says(*answer("x"))
+    status, body = await wire.post(path, **dict.fromkeys(set(ALL_FIELDS) - MUST_BE_GIVEN))
+    assert status == 200, body
+    assert fake.submitted[0].sampling == SamplingParams()
+    assert fake.submitted[0].limits == Limits()
+
+
+async def test_request_is_the_callers(says: Says, wire: Wire) -> None:
+    fake = says(*answer("x"))
+    await wire.post(CHAT, seed=-1)
+    request = fake.submitted[0]
+    assert (request.owner_key, request.cache_scope) == ("user:7", "user:7")
+    assert request.deadline_at > request.submitted_at
+    assert (request.lane, request.keep, request.on_finish) == ("interactive", False, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "max_tokens"),
+    [
+        ({"max_tokens": 5}, 5),
+        ({"max_completion_tokens": 6, "max_tokens": 5}, 6),
+        ({"n_predict": 7, "max_completion_tokens": 6, "max_tokens": 5}, 7),
+        ({"n_predict": None, "max_tokens": 5}, 5),
+        ({"max_tokens": 0}, 0),
+        ({"max_tokens": -1}, None),
+        ({"n_predict": -1, "max_tokens": 5}, None),
+        ({"max_tokens": 10**9}, 10**9),
+        ({"max_tokens": 2**62}, 2**31 - 1),
+    ],
+)
+async def test_p07_length(
+    says: Says, wire: Wire, given: dict[str, Any], max_tokens: int | None
+) -> None:
+    fake = says(*answer("x"))
+    for path in (CHAT, TEXT):
+        assert (await wire.post(path, **given))[0] == 200
+        assert fake.submitted.pop().limits.max_tokens == max_tokens
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "value"),
+    [
+        ({"temperature": 0}, "temperature", 0.0),
+        ({"temperature": -3}, "temperature", 0.0),
+        ({"top_p": 1.7}, "top_p", 1.0),
+        ({"min_p": -0.1}, "min_p", 0.0),
+        ({"top_k": -5}, "top_k", 0),
+        ({"top_k": 7}, "top_k", 7),
+        ({"mirostat": 9}, "mirostat", 2),
+        ({"presence_penalty": 1}, "presence_penalty", 1.0),
+        ({"ignore_eos": True}, "ignore_eos", True),
+        ({"dry_sequence_breakers": ["a", "b"]}, "dry_sequence_breakers", ("a", "b")),
+        ({"samplers": ["top_k", "temp"]}, "samplers", ("top_k", "temp")),
+        ({"samplers": "kt?"}, "samplers", ("top_k", "temperature")),
+        ({"samplers": []}, "samplers", ()),
+        ({"logit_bias": {"15": -100, "7": False}}, "logit_bias", ((15, -100.0), (7, None))),
+        ({"logit_bias": [[15, 1.5]]}, "logit_bias", ((15, 1.5),)),
+    ],
+)
+async def test_sampling(
+    says: Says, wire: Wire, given: dict[str, Any], field: str, value: object
+) -> None:
+    fake = says(*answer("x"))
+    status, body = await wire.post(CHAT, **given)
+    assert status == 200, body
+    assert getattr(fake.submitted[0].sampling, field) == value
+
+
+@pytest.mark.parametrize(
+    ("stop", "strings"),
+    [("a", ("a",)), (["a", "b", "a"], ("a", "b")), ([], ()), ("", ()), (["", "x"], ("x",))],
+)
+async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ...]) -> None:
+    fake = says(*answer("x"))
+    await wire.post(CHAT, stop=stop)
+    assert fake.submitted[0].limits.stop == strings
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"max_tokens": 1.5}, "max_tokens"),
+        ({"max_tokens": "10"}, "max_tokens"),
+        ({"max_tokens": True}, "max_tokens"),
+        ({"max_tokens": -2}, "max_tokens"),
+        ({"max_tokens": 1e300}, "max_tokens"),
+        ({"n_predict": []}, "n_predict"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream": 1}, "stream"),
+        ({"stream_options": []}, "stream_options"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": True}, "temperature"),
+        ({"seed": 1.5}, "seed"),
+        ({"top_k": "40"}, "top_k"),
+        ({"repeat_last_n": -1}, "repeat_last_n"),
+        ({"repeat_penalty": 0}, "repeat_penalty"),
+        ({"n": 0}, "n"),
+        ({"n": 5}, "n"),
+        ({"sse_ping_interval": -2}, "sse_ping_interval"),
+        ({"stop": 5}, "stop"),
+        ({"stop": ["a", 5]}, "stop[1]"),
+        ({"stop": ["x" * 2000]}, "stop[0]"),
+        ({"stop": ["x"] * 65}, "stop"),
+        ({"dry_sequence_breakers": []}, "dry_sequence_breakers"),
+        ({"logit_bias": {"hello": 1}}, "logit_bias[0]"),
+        ({"logit_bias": [[1, True]]}, "logit_bias[0]"),
+        ({"logit_bias": [1]}, "logit_bias[0]"),
+        ({"samplers": [1]}, "samplers"),
+        ({"model": 5}, "model"),
+        # not in this version, and said so
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice"),
+        ({"functions": [{}]}, "functions"),
+        ({"response_format": {"type": "json_object"}}, "response_format.type"),
+        ({"response_format": {"type": "yaml"}}, "response_format.type"),
+        ({"response_format": "text"}, "response_format"),
+        ({"json_schema": {}}, "json_schema"),
+        ({"grammar": 'root ::= "a"'}, "grammar"),
+        ({"lora": [{"id": 0, "scale": 1}]}, "lora"),
+        ({"n_indent": 2}, "n_indent"),
+        ({"reasoning_budget_tokens": 0}, "reasoning_budget_tokens"),
+    ],
+)
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+async def test_mistakes_are_named(
+    says: Says, wire: Wire, path: str, given: dict[str, Any], param: str
+) -> None:
+    fake = says(*answer("x"))
+    status, body = await wire.post(path, **given)
+    assert status == 400, body
+    assert body["error"]["type"] == "invalid_request_error"
+    assert body["error"]["param"] == param
+    assert body["error"]["code"] == 400
+    assert not fake.submitted
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logprobs": 3}, "logprobs"),
+        (
+            {"chat_template_kwargs": {"enable_thinking": "no"}},
+            "chat_template_kwargs.enable_thinking",
+        ),
+        ({"chat_template_kwargs": {"x": "y" * 70_000}}, "chat_template_kwargs"),
+        ({"reasoning_format": "secret"}, "reasoning_format"),
+        ({"continue_final_message": True}, "continue_final_message"),
+        ({"add_generation_prompt": False}, "add_generation_prompt"),
+    ],
+)
+async def test_mistakes_of_chats(says: Says, wire: Wire, given: dict[str, Any], param: str) -> None:
+    says(*answer("x"))
+    status, body = await wire.post(CHAT, **given)
+    assert (status, body["error"]["param"]) == (400, param)
+
+
+async def test_harmless_forms_are_accepted(says: Says, wire: Wire) -> None:
+    says(*answer("x"))
+    given: dict[str, Any] = {
+        "tools": [],
+        "tool_choice": "auto",
+        "response_format": {"type": "text"},
+        "parallel_tool_calls": True,
+        "user": "somebody",
+        "unknown_field": {"deep": [1]},
+        "top_n_sigma": -1,
+        "grammar": "",
+        "lora": [],
+    }
+    status, body = await wire.post(CHAT, **given)
+    assert status == 200, body
+
+
+async def test_thinking_is_a_template_variable(says: Says, wire: Wire) -> None:
+    fake = says(*answer("x"))
+    await wire.post(CHAT, reasoning_effort="none")
+    await wire.post(CHAT, reasoning_effort="high", chat_template_kwargs={"mood": "calm"})
+    kwargs = [r.prompt.template_kwargs_json for r in fake.submitted]  # type: ignore[union-attr]
+    assert kwargs == ['{"enable_thinking": false}', '{"mood": "calm", "reasoning_effort": "high"}']
+
+
+@pytest.mark.parametrize(
+    ("prompt", "prompts"),
+    [
+        ("a", [TextPrompt("a")]),
+        ("", [TextPrompt("")]),
+        ([1, 2], [TokenPrompt((1, 2))]),
+        (["a", "b"], [TextPrompt("a"), TextPrompt("b")]),
+        ([[1], "b", {"prompt_string": "c"}], [TokenPrompt((1,)), TextPrompt("b"), TextPrompt("c")]),
+    ],
+)
+async def test_prompts(says: Says, wire: Wire, prompt: object, prompts: list[object]) -> None:
+    fake = says(*answer("x"))
+    status, body = await wire.post(TEXT, prompt=prompt)
+    assert status == 200
+    assert [r.prompt for r in fake.submitted] == prompts
+    assert [c["index"] for c in body["choices"]] == list(range(len(prompts)))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "param"),
+    [
+        (None, "prompt"),
+        ([], "prompt"),
+        (5, "prompt"),
+        ({}, "prompt"),
+        ([1, "a"], "prompt"),
+        ([True], "prompt[0]"),
+        ([[]], "prompt[0]"),
+        (["a", None], "prompt[1]"),
+        (["a"] * 65, "prompt"),
+        ({"prompt_string": "x", "multimodal_data": ["aa"]}, "prompt.multimodal_data"),
+    ],
+)
+async def test_bad_prompts(says: Says, wire: Wire, prompt: object, param: str) -> None:
+    says(*answer("x"))
+    status, body = await wire.post(TEXT, prompt=prompt)
+    assert (status, body["error"]["param"]) == (400, param)
