@@ -39,6 +39,7 @@ __all__ = [
     "model_list",
     "model_load",
     "model_resolve",
+    "streams_close",
 ]
 
 READY_AGE_S = 5.0  # a heartbeat older than this says nothing any more
@@ -96,6 +97,11 @@ async def generation_status(model: str, generation_id: str) -> Status | None:
 def generation_cancel_now(model: str, generation_id: str, by: CancelledBy = "user") -> bool:
     """`generation_cancel` for synchronous callers."""
     return bus.sync_queue().cancel(model, generation_id, by)
+
+
+async def streams_close() -> None:
+    """Stop following; for programs that end their event loop."""
+    await bus.loop_bus_close()
 
 
 async def model_list() -> list[ModelInfo]:

@@ -7,6 +7,7 @@ import functools
 import weakref
 from dataclasses import dataclass
 
+import redis.asyncio
 from django.conf import settings
 
 from inference.queues.async_queue import AsyncRedisQueue
@@ -39,9 +40,19 @@ class Bus:
     queue: AsyncRedisQueue
     reader: StreamReader
     lease: ReaderLease
+    client: redis.asyncio.Redis
 
 
 _by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Bus] = weakref.WeakKeyDictionary()
+
+
+async def loop_bus_close() -> None:
+    """Stop the running loop's reader and leases; for commands and tests that end their loop."""
+    bus = _by_loop.pop(asyncio.get_running_loop(), None)
+    if bus is not None:
+        await bus.reader.close()
+        await bus.lease.close()
+        await bus.client.aclose()
 
 
 def loop_bus() -> Bus:
@@ -51,6 +62,7 @@ def loop_bus() -> Bus:
     if bus is None:
         client = async_client(settings.REDIS_URL)
         queue = AsyncRedisQueue(client, settings.REDIS_PREFIX, queue_config())
-        bus = Bus(queue, StreamReader(client, queue), ReaderLease(queue, new_id("reader-")))
+        lease = ReaderLease(queue, new_id("reader-"))
+        bus = Bus(queue, StreamReader(client, queue), lease, client)
         _by_loop[loop] = bus
     return bus

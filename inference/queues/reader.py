@@ -35,6 +35,7 @@ SERVER_PATIENCE_S: Final = 30.0  # how long a reader outlives its server
 BACKOFF_S: Final = 0.05
 BACKOFF_CAP_S: Final = 1.0
 WAKE_KEPT_S: Final = 60
+CANCEL_AGAIN_S: Final = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +67,11 @@ class StreamReader:
 
     async def close(self) -> None:
         """Stop following; readers that are left find nothing new."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        task, self._task = self._task, None
+        # The client library loses a cancellation now and then (seen with 7.4): say it again.
+        while task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=CANCEL_AGAIN_S)
 
     @property
     def num_readers(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import defaultdict
 
@@ -43,11 +42,10 @@ class ReaderLease:
     async def close(self) -> None:
         """Stop renewing everything."""
         self._held.clear()
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        task, self._task = self._task, None
+        while task is not None and not task.done():  # see StreamReader.close
+            task.cancel()
+            await asyncio.wait({task}, timeout=RETRY_S)
 
     async def renew(self) -> None:
         """Renew all now, one call a model.

@@ -99,7 +99,12 @@ async def watch(model: str, generation_id: str, timeout_s: float) -> dict[str, A
 
 async def watch_all(started: list[tuple[str, str]], timeout_s: float) -> list[dict[str, Any]]:
     """All at once."""
-    return await asyncio.gather(*(watch(model, gid, timeout_s) for model, gid in started))
+    from inference import api
+
+    try:
+        return await asyncio.gather(*(watch(model, gid, timeout_s) for model, gid in started))
+    finally:
+        await api.streams_close()
 
 
 def main() -> None:

@@ -85,6 +85,12 @@ class Command(BaseCommand):
         )
 
     async def _follow(self, model: str, generation_id: str) -> None:
+        try:
+            await self._print(model, generation_id)
+        finally:
+            await api.streams_close()
+
+    async def _print(self, model: str, generation_id: str) -> None:
         async for item in api.generation_events(model, generation_id):
             if not isinstance(item, Read):
                 self.stderr.write(f"{item.ahead} ahead")
