@@ -117,7 +117,7 @@ class MemoryQueue:
             generation = Generation(
                 request=request,
                 number=model.number,
-                incarnation=1 if submitted_at >= self._started else self._started // 1000,
+                incarnation=1 if submitted_at >= self._started else now,
                 owner=request.owner_key,
                 submitted=now,
                 deadline=ms(request.deadline_at),

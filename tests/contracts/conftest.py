@@ -58,7 +58,6 @@ def own_server() -> Iterator[Valkey]:
     server = Valkey()
     try:
         server.start()
-        server.settle()
         yield server
     finally:
         server.stop()
@@ -70,7 +69,6 @@ def durable_server() -> Iterator[Valkey]:
     server = Valkey(aof=True)
     try:
         server.start()
-        server.settle()
         yield server
     finally:
         server.stop()

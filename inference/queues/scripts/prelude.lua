@@ -30,11 +30,12 @@ local function now()
 end
 local NOW = now()
 
--- run id of the server process, and when it started (ms, its own clock)
+-- Run id of the server process, and a time (ms, its own clock) that isn't before its start. Both
+-- figures behind it are whole seconds, so it may be up to two seconds late.
 local function server()
   local info = redis.call('INFO', 'server')
   local up = tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
-  return string.match(info, 'run_id:(%w+)'), redis.call('TIME')[1] * 1000 - up * 1000
+  return string.match(info, 'run_id:(%w+)'), (redis.call('TIME')[1] - up + 1) * 1000
 end
 
 local function int(n) return string.format('%.0f', n) end

@@ -22,7 +22,7 @@ if limit > 0 and used > limit * CFG.memory_refuse_ratio then return { 'memory' }
 -- its old entries. They are told apart by an incarnation that no earlier server gave.
 local run, started = server()
 local incarnation = 1
-if tonumber(ARGV[10]) < started then incarnation = math.floor(started / 1000) end
+if tonumber(ARGV[10]) < started then incarnation = NOW end
 
 redis.call('HSET', generation(id),
   'request', request, 'lane', lane, 'owner', owner, 'on_finish', on_finish,
