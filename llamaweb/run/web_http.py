@@ -26,7 +26,13 @@ BODY_S = 120.0  # from there to the end of the body
 LINGER_S = 3  # how long a refused client may go on sending
 MAX_HEADER_BYTES = 32 * 1024
 BODIES_HELD = 16  # bodies of the largest size that are being received at once
-REASONS = {408: "Request Timeout", 413: "Content Too Large", 503: "Service Unavailable"}
+REASONS = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    413: "Content Too Large",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,19 @@ class BoundedChannel(HTTPChannel):
         if self._deadline is None and not self._handlingRequest:
             self._arm(HEADER_S, "the request's headers took too long")
         super().dataReceived(data)
+
+    def lineReceived(self, line: bytes) -> None:
+        """The first line, or a header."""
+        if not self.is_refused:
+            super().lineReceived(line)
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """A header longer than the parser takes."""
+        self.refuse(431, "a header of the request is too long")
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        """What the parser calls for anything that isn't HTTP."""
+        self.refuse(400, "the request is not valid HTTP, or has too many headers")
 
     def rawDataReceived(self, data: bytes) -> None:
         """Body data, or what follows a request that is still being answered."""

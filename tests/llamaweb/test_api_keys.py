@@ -16,7 +16,7 @@ from llamaweb.lib.ids import new_id
 from tests.factories import make_key
 
 pytestmark = [
-    pytest.mark.django_db(transaction=True),
+    pytest.mark.django_db,
     pytest.mark.urls("tests.llamaweb.api_for_tests"),
 ]
 WRONG = keys.new_key()

@@ -11,7 +11,7 @@ from django.test import Client
 from llamaweb.api import json_path
 
 pytestmark = [
-    pytest.mark.django_db(transaction=True),
+    pytest.mark.django_db,
     pytest.mark.urls("tests.llamaweb.api_for_tests"),
 ]
 

@@ -1,0 +1,88 @@
+"""The real web server around a toy application.
+
+`python -m tests.llamaweb.toy_server PORT NAME=N …`, where NAME is a constant of
+`llamaweb.run.web_http` or `llamaweb.run.web`, or `max_body_bytes` or `max_connections`. Says
+"ready" when it listens, and what becomes of streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import structlog
+
+from llamaweb.run import web  # first: it installs the reactor
+
+from llamaweb.run import web_http  # isort: skip
+
+
+async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """POST /length, GET /slow (0.5 s), GET /stream (endless), WebSocket: echo."""
+    if scope["type"] == "websocket":
+        await _echo(receive, send)
+    elif scope["path"] == "/slow":
+        await asyncio.sleep(0.5)
+        await _answer(send, b"slow")
+    elif scope["path"] == "/fail":
+        raise RuntimeError("secret detail")
+    elif scope["path"] == "/stream":
+        await _stream(send)
+    else:
+        size, more = 0, True
+        while more:
+            message = await receive()
+            size, more = size + len(message["body"]), message["more_body"]
+        await _answer(send, str(size).encode())
+
+
+async def _answer(send: Any, body: bytes) -> None:
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _stream(send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    try:
+        while True:
+            await send({"type": "http.response.body", "body": b".", "more_body": True})
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        print("cancelled", flush=True)
+        raise
+
+
+async def _echo(receive: Any, send: Any) -> None:
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] != "websocket.disconnect":
+        if message["type"] == "websocket.receive":
+            await send({"type": "websocket.send", "text": message["text"]})
+
+
+class Toy(web.WebServer):
+    """Says when it listens."""
+
+    def _listening(self, port: Any) -> None:
+        super()._listening(port)
+        print("ready", flush=True)
+
+
+def main() -> None:
+    """Serve until a signal."""
+    bounds = {"max_body_bytes": 1000, "max_connections": 100}
+    for argument in sys.argv[2:]:
+        name, _, value = argument.partition("=")
+        if name in bounds:
+            bounds[name] = int(value)
+        else:
+            setattr(web_http if hasattr(web_http, name) else web, name, float(value))
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    port = int(sys.argv[1])
+    endpoint = web.endpoints.TCP4ServerEndpoint(web.reactor, port, interface="127.0.0.1")
+    Toy(application, endpoint, web_http.Bounds(**bounds), server_name="llamaweb").run()
+
+
+if __name__ == "__main__":
+    main()
