@@ -17,7 +17,7 @@ from django.db import OperationalError, close_old_connections
 from inference.models import ModelConfig
 from inference.protocol.events import Failed
 from inference.queues.contract import Beat, Queue
-from inference.supervisor.credentials import engine_redis_url
+from inference.supervisor.credentials import engine_redis_url, renew_engine_users
 from inference.supervisor.engine_process import EngineProcess
 from inference.supervisor.policy import Restart, after_exit
 from inference.supervisor.specs import engine_spec
@@ -83,6 +83,7 @@ class Supervisor:
             self._look_after(engine, now)
         if now >= self._due["reap"]:
             self._due["reap"] = now + REAP_EVERY_S
+            renew_engine_users()
             self._sweep_queues()
             self._watch(now)
         self._dispatch_finished(now)
