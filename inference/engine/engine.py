@@ -266,8 +266,9 @@ class Engine:
     def _advance_prompt(self, item: Work) -> None:
         sequence, slot = item.sequence, item.sequence.slot
         is_whole = slot.length == sequence.cached_tokens and item.num == sequence.remaining
+        is_behind_prompt = slot.length >= sequence.prompt_len  # only after a resume
         slot.extend(sequence.target[slot.length : slot.length + item.num])
-        if not is_whole:
+        if not is_whole and not is_behind_prompt:
             done = min(slot.length, sequence.prompt_len)
             self._emit(sequence, Progress(done, sequence.prompt_len))
         if sequence.remaining == 0:

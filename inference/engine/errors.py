@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inference.protocol.events import Failed
-from llamaweb.lib.errors import BusyError, FailedError, InvalidError, TooLongError
+from llamaweb.lib.errors import BusyError, FailedError, InvalidError, TooLongError, UnsupportedError
 
 
 class BackendError(FailedError):
@@ -20,6 +20,8 @@ def failed_event(error: Exception) -> Failed:
         )
     if isinstance(error, InvalidError):
         return Failed("invalid_request", error.message, param=error.param)
+    if isinstance(error, UnsupportedError):
+        return Failed("not_supported", error.message)
     if isinstance(error, BusyError):
         return Failed("busy", error.message, retryable=True)
     return Failed("engine_failed", "the engine failed on this request", retryable=True)

@@ -14,7 +14,6 @@ from inference.engine.batch import Batch, count_ubatches
 from inference.engine.config import EngineConfig
 from inference.engine.contract import SequenceRequest
 from inference.engine.errors import BackendError
-from inference.engine.sequence import Phase
 from inference.protocol.events import (
     Cancelled,
     Event,
@@ -149,10 +148,11 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_what_the_slots_say(self) -> None:
-        lengths = backend_of(self.engine)._lengths
-        for sequence in self.engine._active.values():
-            if sequence.phase is not Phase.WAITING:
-                assert lengths[sequence.slot.seq_id] == sequence.slot.length
+        backend = backend_of(self.engine)
+        assert backend._copies == []
+        for slot in self.engine._table.slots:
+            assert backend._lengths[slot.seq_id] == slot.length
+            assert (backend._cells[slot.seq_id, : slot.length] == slot.cached).all()
 
     @invariant()
     def nobody_starves(self) -> None:

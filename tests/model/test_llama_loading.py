@@ -1,0 +1,57 @@
+"""Loading: what the file says, and clear words where it can't be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inference.engine.engine import Engine
+from inference.engine.factory import build_engine
+from inference.engine.starter import find_starter_model
+from llamaweb.lib.errors import FailedError, InvalidError
+from tests.model.conftest import starter_spec
+
+pytestmark = pytest.mark.model
+
+
+def test_the_vocabulary(engine: Engine) -> None:
+    tokenizer = engine._backend.tokenizer
+    assert engine.max_context == 1024
+    assert tokenizer.vocab_len == 49_152
+    assert tokenizer.eos_token == "<|im_end|>"
+    assert tokenizer.chat_template is not None
+    (end,) = tokenizer.tokenize("<|im_end|>", add_special=False, parse_special=True)
+    assert tokenizer.is_end(end)
+    assert tokenizer.piece(end) == b""
+    assert tokenizer.piece(end, special=True) == b"<|im_end|>"
+    assert len(tokenizer.tokenize("<|im_end|>", add_special=False, parse_special=False)) > 1
+
+
+@pytest.mark.parametrize("text", ["", "hello world", "漢字 😺 é", "a\n\n  b\t", "x" * 500])
+def test_text_survives_the_vocabulary(engine: Engine, text: str) -> None:
+    tokenizer = engine._backend.tokenizer
+    tokens = tokenizer.tokenize(text, add_special=False, parse_special=False)
+    assert b"".join(tokenizer.piece(token) for token in tokens).decode() == text
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FailedError, match=r"absent\.gguf"):
+        build_engine(starter_spec(model_path=str(tmp_path / "absent.gguf")))
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 100, 1_000_000])
+def test_a_damaged_file_is_named(tmp_path: Path, keep_bytes: int) -> None:
+    starter = find_starter_model()
+    assert starter is not None
+    path = tmp_path / "damaged.gguf"
+    with starter.open("rb") as file:
+        path.write_bytes(file.read(keep_bytes))
+    with pytest.raises(FailedError, match=r"damaged\.gguf"):
+        build_engine(starter_spec(model_path=str(path)))
+
+
+def test_a_bad_setting_is_named() -> None:
+    with pytest.raises(InvalidError) as caught:
+        build_engine(starter_spec(flash_attention="maybe"))
+    assert caught.value.param == "flash_attention"
