@@ -206,8 +206,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = ENV.max_body_bytes
 SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W004", "security.W012", "security.W016"]
 SILENCED_SYSTEM_CHECKS += ["security.W005", "security.W021"]
 
-_VITE = [f"http://localhost:{ENV.vite_port}"] if ENV.debug else []
-_VITE_SOCKET = [f"ws://localhost:{ENV.vite_port}"] if ENV.debug else []
+_VITE = [f"http://127.0.0.1:{ENV.vite_port}"] if ENV.debug else []
+_VITE_SOCKET = [f"ws://127.0.0.1:{ENV.vite_port}"] if ENV.debug else []
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -257,7 +257,7 @@ SERVESTATIC_IMMUTABLE_FILE_TEST = r"^/static/assets/.+-[A-Za-z0-9_-]{8}\.\w+$"
 DJANGO_VITE = {
     "default": {
         "dev_mode": ENV.debug,
-        "dev_server_host": "localhost",
+        "dev_server_host": "127.0.0.1",
         "dev_server_port": ENV.vite_port,
         "manifest_path": FRONTEND_DIST / "manifest.json",
     }

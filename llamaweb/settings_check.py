@@ -22,3 +22,6 @@ use(
 )
 
 from llamaweb.settings import *  # noqa: E402, F403
+
+# `makemigrations --check` looks for a history of migrations.
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
