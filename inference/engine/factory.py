@@ -24,6 +24,8 @@ def build_engine(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
         InvalidError: no such class, or settings that contradict each other.
         FailedError: the model can't be loaded; the message says why.
     """
+    if spec.batch_len <= spec.num_slots:
+        raise InvalidError("batch_len must be larger than num_slots", param="batch_len")
     if spec.engine_class == "mock":
         return _build_mock(spec)
     if spec.engine_class == "llama":

@@ -26,6 +26,7 @@ class StopStrings:
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(dict.fromkeys(stop for stop in stops if stop))
+        self._inner_chars = frozenset(char for stop in self._stops for char in stop[:-1])
         self._held = ""
 
     def push(self, text: str) -> Released:
@@ -60,6 +61,8 @@ class StopStrings:
 
     def _undecided_len(self, text: str) -> int:
         """Length of the longest tail of `text` that is the beginning of a stop string."""
+        if not text or text[-1] not in self._inner_chars:
+            return 0
         longest = 0
         for stop in self._stops:
             for length in range(min(len(stop) - 1, len(text)), longest, -1):

@@ -54,6 +54,12 @@ def test_a_dotted_path() -> None:
     assert text_of(run_one(engine, ask("a"))) == "custom"  # type: ignore[arg-type]
 
 
+def test_a_batch_must_hold_a_row_of_every_slot() -> None:
+    with pytest.raises(InvalidError) as caught:
+        build_engine(spec_of("mock", batch_len=4, num_slots=4))
+    assert caught.value.param == "batch_len"
+
+
 @pytest.mark.parametrize("name", ["nothing", "no.such.module", "json.nothing", ""])
 def test_an_unknown_class_is_named(name: str) -> None:
     with pytest.raises(InvalidError, match="there is no engine class"):
