@@ -12,7 +12,7 @@ from inference.protocol.events import CancelledBy
 from inference.protocol.requests import EngineRequest
 from inference.queues.answers import texts
 from inference.queues.commands import Command, Commands, no_offset
-from inference.queues.connect import unavailable
+from inference.queues.connect import reachable
 from inference.queues.contract import (
     Cursor,
     EngineStatus,
@@ -51,7 +51,7 @@ class AsyncRedisQueue:
     async def _run(self, command: Command[T]) -> T:
         code = script(command.script)
         args = (*command.keys, *map(str, command.args))
-        with unavailable():
+        async with reachable():
             try:
                 reply = await cast(
                     "Awaitable[Any]", self._client.evalsha(code.sha, len(command.keys), *args)
@@ -64,12 +64,12 @@ class AsyncRedisQueue:
 
     async def ping(self) -> None:
         """Return when the server answers; else UnavailableError."""
-        with unavailable():
+        async with reachable():
             await cast("Awaitable[Any]", self._client.ping())
 
     async def submit(self, request: EngineRequest, *, reader_id: str | None = None) -> Position:
         """See `Queue.submit`."""
-        with unavailable():
+        async with reachable():
             await cast("Awaitable[Any]", self._client.sadd(models_key(self.prefix), request.model))
         return await self._run(self._commands.submit(request, reader_id))
 
@@ -109,6 +109,6 @@ class AsyncRedisQueue:
 
     async def models(self) -> tuple[str, ...]:
         """See `Queue.models`."""
-        with unavailable():
+        async with reachable():
             found = await cast("Awaitable[Any]", self._client.smembers(models_key(self.prefix)))
         return tuple(sorted(texts(found)))

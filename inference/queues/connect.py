@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 import redis
@@ -45,9 +46,15 @@ def sync_client(url: str) -> redis.Redis:
 
 
 def async_client(url: str) -> redis.asyncio.Redis:
-    """The same for asyncio; belongs to the event loop that first uses it, close with `aclose`."""
+    """The same for asyncio; belongs to the event loop that first uses it, close with `aclose`.
+
+    It has no socket time-out of its own, so calls go inside `reachable`: redis-py sends through
+    `asyncio.wait_for`, which in Python 3.11 loses a cancellation that comes as the send ends, and
+    a reader whose client has left would go on for ever.
+    """
     retry = AsyncRetry(ExponentialBackoff(cap=BACKOFF_CAP_S, base=BACKOFF_BASE_S), RETRIES)
-    client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(url, retry=retry, **_options(url))
+    options = {**_options(url), "socket_timeout": None, "socket_connect_timeout": CONNECT_TIMEOUT_S}
+    client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(url, retry=retry, **options)
     return client
 
 
@@ -60,3 +67,11 @@ def unavailable() -> Iterator[None]:
         raise UnavailableError("the queue server can't be reached") from error
     except (OutOfMemoryError, ReadOnlyError) as error:
         raise UnavailableError("the queue server can't be written to") from error
+
+
+@contextlib.asynccontextmanager
+async def reachable(timeout_s: float = SOCKET_TIMEOUT_S) -> AsyncIterator[None]:
+    """`unavailable` with a time-out, for calls of an asyncio client."""
+    with unavailable():
+        async with asyncio.timeout(timeout_s):
+            yield

@@ -20,7 +20,7 @@ import redis.asyncio
 from inference.protocol.codec import DecodeError
 from inference.queues.answers import entry_of, text
 from inference.queues.async_queue import AsyncRedisQueue
-from inference.queues.connect import LONGEST_BLOCK_S, unavailable
+from inference.queues.connect import LONGEST_BLOCK_S, reachable
 from inference.queues.contract import START, Cursor, Position, Read
 from inference.queues.keys import model_keys, wake_key
 from inference.queues.subscription import Subscription, has_end
@@ -190,8 +190,8 @@ class StreamReader:
     async def _wake(self) -> None:
         """Interrupt the blocking read, so that it takes up what is new."""
         self._followed.set()
-        with contextlib.suppress(UnavailableError), unavailable():
-            async with self._client.pipeline(transaction=False) as pipe:
+        with contextlib.suppress(UnavailableError):
+            async with reachable(), self._client.pipeline(transaction=False) as pipe:
                 pipe.xadd(self._wake_key, {"k": "1"}, maxlen=1, approximate=False)
                 pipe.expire(self._wake_key, WAKE_KEPT_S)
                 await pipe.execute()
@@ -201,8 +201,9 @@ class StreamReader:
         if key in self._marks:
             return
         newest: Any = []
-        with contextlib.suppress(UnavailableError), unavailable():
-            newest = await self._client.xrevrange(key, count=1)
+        with contextlib.suppress(UnavailableError):
+            async with reachable():
+                newest = await self._client.xrevrange(key, count=1)
         self._models[key] = model
         self._marks.setdefault(key, text(newest[0][0]) if newest else "0-0")
         await self._wake()
@@ -216,7 +217,7 @@ class StreamReader:
                 self._models.clear()
             await self._followed.wait()
             try:
-                with unavailable():
+                async with reachable():
                     found: Any = await self._client.xread(
                         self._streams(), count=READ_LIMIT, block=int(LONGEST_BLOCK_S * 1000)
                     )

@@ -12,7 +12,7 @@ import pytest
 from inference.protocol.events import Cancelled, Entry, Event, Failed, Snapshot
 from inference.protocol.fold import EMPTY, fold, text_of
 from inference.queues.async_queue import AsyncRedisQueue
-from inference.queues.connect import async_client
+from inference.queues.connect import async_client, sync_client
 from inference.queues.contract import START, Append, Claim, Cursor, Position, Read
 from inference.queues.reader import StreamReader
 from inference.queues.reader_lease import ReaderLease
@@ -64,7 +64,7 @@ async def follow(
 
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while not true():
+        while not true():  # noqa: ASYNC110 -- what it waits for is in another process
             await asyncio.sleep(0.01)
 
 
@@ -72,11 +72,17 @@ async def do(function: Callable[[], object]) -> None:
     await asyncio.to_thread(function)
 
 
+def address_of(bench: Bench) -> str:
+    assert bench.client is not None
+    options = bench.client.connection_pool.connection_kwargs
+    return (
+        f"unix://{options['path']}" if "path" in options else f"redis://127.0.0.1:{options['port']}"
+    )
+
+
 @pytest.fixture
 async def reader(server_bench: Bench) -> AsyncIterator[StreamReader]:
-    url = server_bench.client.connection_pool.connection_kwargs  # type: ignore[union-attr]
-    address = f"unix://{url['path']}" if "path" in url else f"redis://127.0.0.1:{url['port']}"
-    async with reader_on(address, server_bench.prefix) as reader:
+    async with reader_on(address_of(server_bench), server_bench.prefix) as reader:
         yield reader
 
 
@@ -252,6 +258,20 @@ async def test_leaving_early(server_bench: Bench, reader: StreamReader) -> None:
     assert reader.num_readers == 0
 
 
+async def test_leaving_at_any_moment(server_bench: Bench) -> None:
+    """No step of a read may lose a cancellation: it is a client's disconnect."""
+    server_bench.start()
+    for steps in range(60):
+        async with reader_on(address_of(server_bench), server_bench.prefix) as reader:
+            task = asyncio.create_task(follow(reader, Seen()))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=DEADLINE_S / 2)
+            assert done, f"the cancellation after {steps} steps was lost"
+            assert task.cancelled()
+
+
 async def test_a_death_in_the_middle(server_bench: Bench, reader: StreamReader) -> None:
     bench = server_bench
     claim = bench.start()
@@ -267,7 +287,7 @@ async def test_a_death_in_the_middle(server_bench: Bench, reader: StreamReader) 
 
 
 async def test_a_restart_that_loses_all_under_a_living_engine(own_server: Valkey) -> None:
-    with contextlib.closing(_client(own_server)) as client:
+    with contextlib.closing(sync_client(own_server.url)) as client:
         bench = redis_bench(client)
         claim = bench.start()
         async with reader_on(own_server.url, bench.prefix) as reader:
@@ -286,7 +306,7 @@ async def test_a_restart_that_loses_all_under_a_living_engine(own_server: Valkey
 
 
 async def test_a_restart_that_takes_the_engine_along(durable_server: Valkey) -> None:
-    with contextlib.closing(_client(durable_server)) as client:
+    with contextlib.closing(sync_client(durable_server.url)) as client:
         bench = redis_bench(client)
         claim = bench.start()
         async with reader_on(durable_server.url, bench.prefix) as reader:
@@ -307,11 +327,7 @@ async def test_reader_leases_are_renewed_until_dropped(server_bench: Bench) -> N
     short = dataclasses.replace(server_bench.config, reader_lease_s=0.6, reader_renew_s=0.1)
     assert server_bench.client is not None
     bench = redis_bench(server_bench.client, short)
-    kwargs = server_bench.client.connection_pool.connection_kwargs
-    address = (
-        f"unix://{kwargs['path']}" if "path" in kwargs else f"redis://127.0.0.1:{kwargs['port']}"
-    )
-    client = async_client(address)
+    client = async_client(address_of(bench))
     queue = AsyncRedisQueue(client, bench.prefix, short)
     lease = ReaderLease(queue, "web1")
     try:
@@ -325,9 +341,3 @@ async def test_reader_leases_are_renewed_until_dropped(server_bench: Bench) -> N
     finally:
         await lease.close()
         await client.aclose()
-
-
-def _client(server: Valkey):  # type: ignore[no-untyped-def]
-    from inference.queues.connect import sync_client
-
-    return sync_client(server.url)
