@@ -227,12 +227,16 @@ class Stack:
         """What the console has shown since `start`."""
         return "".join(self._lines)
 
-    def wait_output(self, pattern: str, timeout_s: float = 30.0) -> re.Match[str]:
-        """Wait for a regular expression in the console's output."""
+    def wait_output(
+        self, pattern: str, timeout_s: float = 30.0, *, after: int = 0
+    ) -> re.Match[str]:
+        """Wait for a regular expression in the console's output after its first characters."""
+
+        def found() -> re.Match[str] | None:
+            return re.search(pattern, self.output[after:], re.MULTILINE)
+
         with self._output_on_timeout():
-            return wait_for(
-                f"the console shows {pattern!r}", lambda: re.search(pattern, self.output), timeout_s
-            )
+            return wait_for(f"the console shows {pattern!r}", found, timeout_s)
 
     def get(self, path: str, timeout_s: float = 5.0) -> tuple[int, Any]:
         """GET a path of the server: status and body (parsed when it is JSON)."""

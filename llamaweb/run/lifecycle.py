@@ -53,7 +53,7 @@ class Lifecycle:
 
     def _exited(self, name: str, how: str) -> News:
         """supervisord waits one second longer after each death that came before START_S."""
-        is_failure = "terminated by" not in how
+        is_failure = "terminated by" not in how and how != "exit status 0"
         if name in self._running:
             self._running.discard(name)
             return News(name, f"died ({plain(how)}), starting it again", is_failure)

@@ -152,7 +152,7 @@ class Manager:
             if reason:
                 self.console.show("health", f"not ready: {reason}")
                 return
-            python = os.path.relpath(sys.executable, ROOT)
+            python = sys.executable.removeprefix(f"{ROOT}/")
             say(f"llamaweb is ready at {self.boot.env.url}")
             say(f"  first user: {python} manage.py createsuperuser")
             say(f"  API key:    {python} manage.py create_api_key USER --name NAME")
