@@ -7,12 +7,15 @@ anything else is a crash.
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 
 from inference.protocol.codec import DecodeError
 from inference.protocol.spec import decode_spec
+from inference.queues.connect import sync_client
+from inference.queues.redis_queue import RedisQueue
 from inference.worker.limits import OrphanedError, harden
-from inference.worker.main import Worker
+from inference.worker.main import Worker, queue_config
 from llamaweb.lib.errors import FailedError, InvalidError
 
 EXIT_UNSERVABLE = 3
@@ -26,7 +29,12 @@ def main() -> int:
     try:
         spec = decode_spec(sys.stdin.buffer.read())
         harden(spec.parent_pid)
-        Worker(spec).run()
+        config = queue_config(spec)
+        queue = RedisQueue(sync_client(spec.redis_url), spec.redis_prefix, config)
+        worker = Worker(spec, queue, config)
+        signal.signal(signal.SIGTERM, lambda *_: worker.drain())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches the manager
+        worker.serve()
     except (DecodeError, InvalidError, FailedError) as error:
         print(f"FATAL {error}", file=sys.stderr, flush=True)
         return EXIT_UNSERVABLE

@@ -111,6 +111,5 @@ class Heartbeat:
                     "deadline_exceeded",
                     "the request's deadline passed before the answer was complete",
                     retryable=True,
-                    usage=running.log.usage(),
                 )
                 self._hand_over(Fail(request.generation_id, failure))

@@ -27,7 +27,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """End a sequence with an error that isn't the engine's."""
+    """End a sequence with an error that isn't the engine's; the usage is filled in."""
 
     generation_id: str
     failure: Failed

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from inference.engine.contract import Resume, SequenceRequest
+from inference.engine.errors import failed_event
 from inference.protocol.events import Event, Finished, Result
 from inference.protocol.requests import (
     ChatPrompt,
@@ -31,11 +32,10 @@ from inference.protocol.results import (
     UtilityResult,
 )
 from inference.queues.contract import Claim, Queue
-from inference.worker.failures import NotServedError, failure_of
 from inference.worker.inbox import Add, Order
 from inference.worker.outlet import Outlet
 from inference.worker.running import LeaseEvent, RunningSet
-from llamaweb.lib.errors import UnavailableError
+from llamaweb.lib.errors import UnavailableError, UnsupportedError
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ class Intake:
                 return
             events: list[Event] = [Result(self._answer(claim.request)), Finished("stop")]
         except Exception as error:
-            failure = failure_of(error)
+            failure = failed_event(error)
             if failure.code == "engine_failed":
                 log.exception("request %s could not be prepared", generation_id)
             events = [failure]
@@ -185,7 +185,7 @@ class Intake:
             return CountResult(self._pipeline.count(request.prompt, now_at=request.submitted_at))
         if isinstance(request, RenderRequest):
             return RenderResult(self._pipeline.render(request.prompt, now_at=request.submitted_at))
-        raise NotServedError(f"{type(request).__name__} is not served by this engine")
+        raise UnsupportedError(f"{type(request).__name__} is not served by this engine")
 
 
 def with_resume(prepared: SequenceRequest, claim: Claim) -> SequenceRequest:

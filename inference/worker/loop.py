@@ -6,10 +6,11 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from inference.engine.contract import EngineEvent, StepEngine
-from inference.protocol.events import is_terminal
-from inference.worker.failures import failure_of
+from inference.engine.errors import failed_event
+from inference.protocol.events import Cancelled, is_terminal
 from inference.worker.inbox import Abort, Add, Drop, Fail, Order, Wake
 from inference.worker.outlet import Outlet
 from inference.worker.running import LeaseEvent
@@ -68,9 +69,13 @@ class Loop:
             case Abort(generation_id, by):
                 self._hand_out(self._engine.abort(generation_id, by))
             case Fail(generation_id, failure):
-                if generation_id in self._epochs:
-                    self._engine.drop(generation_id)
-                    self._hand_out([EngineEvent(generation_id, failure)])
+                self._hand_out(
+                    [
+                        EngineEvent(generation_id, replace(failure, usage=end.event.usage))
+                        for end in self._engine.abort(generation_id, "owner")
+                        if isinstance(end.event, Cancelled)
+                    ]
+                )
             case Drop(generation_id):
                 self._engine.drop(generation_id)
                 self._epochs.pop(generation_id, None)
@@ -84,7 +89,7 @@ class Loop:
         try:
             self._engine.add(order.request)
         except Exception as error:
-            failure = failure_of(error)
+            failure = failed_event(error)
             if failure.code == "engine_failed":
                 log.exception("sequence %s could not be added", generation_id)
             self._hand_out([EngineEvent(generation_id, failure)])

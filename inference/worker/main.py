@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -11,11 +10,9 @@ from dataclasses import replace
 
 from inference.engine.contract import StepEngine
 from inference.engine.factory import build_engine
-from inference.engine.pipeline import build_pipeline
+from inference.engine.pipeline import Pipeline, build_pipeline
 from inference.protocol.spec import EngineSpec
-from inference.queues.connect import sync_client
 from inference.queues.contract import Queue, QueueConfig
-from inference.queues.redis_queue import RedisQueue
 from inference.worker.heartbeat import Heartbeat
 from inference.worker.inbox import Drop
 from inference.worker.intake import Intake
@@ -23,6 +20,7 @@ from inference.worker.loop import Loop
 from inference.worker.outlet import Outlet
 from inference.worker.running import RunningSet
 from llamaweb.lib.clock import SystemClock
+from llamaweb.lib.errors import UnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +29,11 @@ DRAIN_LOOK_S = 0.05
 
 
 class Worker:
-    """One engine process around one loaded model."""
+    """One engine process around one loaded model. `serve` runs in the calling thread."""
 
-    def __init__(self, spec: EngineSpec) -> None:
+    def __init__(self, spec: EngineSpec, queue: Queue, config: QueueConfig) -> None:
         self._spec = spec
-        self._config = queue_config(spec)
-        client = sync_client(spec.redis_url)
-        self._queue: Queue = RedisQueue(client, spec.redis_prefix, self._config)
+        self._queue = queue
         self._running = RunningSet()
         self._engine: StepEngine | None = None
         self._loop: Loop | None = None
@@ -45,31 +41,45 @@ class Worker:
         self._heartbeat = Heartbeat(
             model=spec.model,
             engine_id=spec.engine_id,
-            queue=self._queue,
+            queue=queue,
             running=self._running,
             clock=SystemClock(),
-            interval_s=self._config.heartbeat_s,
+            interval_s=config.heartbeat_s,
             hand_over=lambda order: self._loop.hand_over(order) if self._loop else None,
             progress=self._progress,
             info=self._info,
         )
 
-    def run(self) -> None:
-        """Serve until SIGTERM."""
-        signal.signal(signal.SIGTERM, lambda *_: self._drain.set())
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches the manager
+    def drain(self) -> None:
+        """Claim nothing more, end what runs, then let `serve` return. Safe in a signal handler."""
+        self._drain.set()
+
+    def serve(self) -> None:
+        """Load the model and serve until drained.
+
+        Raises:
+            FailedError, InvalidError: the model can't be served as the spec says.
+        """
         self._heartbeat.start()
         started_ts = time.monotonic()
         engine, tokenizer = build_engine(self._spec)
-        self._engine = engine
         pipeline = build_pipeline(tokenizer, self._spec.chat_template)
+        self._engine = engine
         log.info("model %s loaded in %.1f s", self._spec.model, time.monotonic() - started_ts)
+        try:
+            self._serve(engine, pipeline)
+        finally:
+            pipeline.close()
+            self._heartbeat.stop()
+            engine.close()
+
+    def _serve(self, engine: StepEngine, pipeline: Pipeline) -> None:
         outlet = Outlet(
             model=self._spec.model,
             engine_id=self._spec.engine_id,
             queue_=self._queue,
             running=self._running,
-            on_stale=self._stale,
+            on_stale=lambda generation_id: loop.hand_over(Drop(generation_id)),
             on_ended=lambda: intake.look(),
         )
         loop = self._loop = Loop(engine, outlet)
@@ -90,10 +100,8 @@ class Worker:
         intake.start()
         threading.Thread(target=self._drain_then_stop, args=(intake, loop), daemon=True).start()
         loop.run()
-        self._hand_back(engine, outlet)
-        pipeline.close()
-        self._heartbeat.stop()
-        engine.close()
+        outlet.stop()
+        self._hand_back(engine)
 
     def _drain_then_stop(self, intake: Intake, loop: Loop) -> None:
         self._drain.wait()
@@ -106,19 +114,18 @@ class Worker:
             time.sleep(DRAIN_LOOK_S)
         loop.stop()
 
-    def _hand_back(self, engine: StepEngine, outlet: Outlet) -> None:
-        """Write what is computed, then give the unfinished leases back unharmed."""
-        outlet.stop()
+    def _hand_back(self, engine: StepEngine) -> None:
+        """Give the unfinished leases back unharmed; what was computed is written already."""
         for running in self._running:
-            request = running.claim.request
-            engine.drop(request.generation_id)
-            self._queue.release(
-                self._spec.model, self._spec.engine_id, request.generation_id, running.claim.epoch
-            )
-
-    def _stale(self, generation_id: str) -> None:
-        if self._loop is not None:
-            self._loop.hand_over(Drop(generation_id))
+            generation_id = running.claim.request.generation_id
+            engine.drop(generation_id)
+            try:
+                self._queue.release(
+                    self._spec.model, self._spec.engine_id, generation_id, running.claim.epoch
+                )
+            except UnavailableError:
+                log.warning("redis is away: the leases end by themselves")
+                return
 
     def _progress(self) -> tuple[int, bool]:
         return (self._loop.steps, self._loop.is_stepping) if self._loop else (0, False)

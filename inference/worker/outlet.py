@@ -29,7 +29,7 @@ from llamaweb.lib.errors import UnavailableError
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2  # between two tries while Redis is away
-FLUSH_DEADLINE_S = 5.0  # how long stop() waits for the last events
+FLUSH_DEADLINE_S = 2.0  # how long stop() waits for the last events
 
 
 class Outlet:
@@ -80,6 +80,8 @@ class Outlet:
             events, open_ = self._take()
             try:
                 self._publish(events)
+            except UnavailableError:
+                log.warning("the last events stay unwritten: redis is away")
             except Exception:
                 log.exception("outlet: events could not be published")
 

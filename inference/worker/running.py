@@ -16,7 +16,6 @@ from inference.protocol.events import (
     Started,
     Terminal,
     TokenLogprobs,
-    Usage,
 )
 from inference.queues.contract import Claim
 
@@ -87,14 +86,6 @@ class Log:
             logprobs=tuple(self.logprobs),
             result=self.result,
             terminal=self.terminal,
-        )
-
-    def usage(self) -> Usage:
-        """Token counts so far, for ends that the engine itself doesn't report."""
-        return Usage(
-            prompt_tokens=self.started.prompt_tokens if self.started else 0,
-            cached_tokens=self.started.cached_tokens if self.started else 0,
-            completion_tokens=len(self.token_ids),
         )
 
 

@@ -1,0 +1,150 @@
+"""What goes in comes out: answers, refusals, ends."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from inference.protocol.events import Cancelled, Failed, Finished, Started
+from inference.protocol.fold import text_of
+from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.requests import (
+    ChatPrompt,
+    CountRequest,
+    EmbedRequest,
+    Message,
+    RenderRequest,
+    TextPrompt,
+    TokenizeRequest,
+)
+from inference.protocol.results import CountResult, RenderResult, TokenizeResult
+from tests.stack import wait_for
+from tests.worker.conftest import MODEL, WAIT_S, Bench, generate
+
+
+def test_an_answer_is_whole(bench: Bench) -> None:
+    bench.start()
+    log = bench.ended(bench.submit(generate("naïve 漢字 😺")))
+    assert text_of(log) == "naïve 漢字 😺"
+    assert isinstance(log.terminal, Finished)
+    assert log.terminal.reason == "stop"
+    assert isinstance(log.started, Started)
+    assert log.started.prompt_tokens == log.terminal.usage.prompt_tokens > 0
+
+
+def test_many_answers_at_once(bench: Bench) -> None:
+    bench.start()
+    ids = [bench.submit(generate(f"answer {i}", owner_key=f"user:{i % 3}")) for i in range(20)]
+    assert [text_of(bench.ended(gid)) for gid in ids] == [f"answer {i}" for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ({"prompt": TextPrompt("x" * 300)}, "context_length_exceeded"),
+        ({"prompt": TextPrompt("")}, "invalid_request"),
+        ({"sampling": SamplingParams(repeat_penalty=-1.0)}, "invalid_request"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    bench: Bench, values: dict[str, object], code: str
+) -> None:
+    bench.start(context_len=256)
+    log = bench.ended(bench.submit(generate(**values)))
+    assert isinstance(log.terminal, Failed)
+    assert log.terminal.code == code
+    assert log.started is None
+    assert text_of(bench.ended(bench.submit(generate("still here")))) == "still here"
+
+
+def test_too_long_names_both_numbers(bench: Bench) -> None:
+    bench.start(context_len=256)
+    log = bench.ended(bench.submit(generate(prompt=TextPrompt("x" * 256))))
+    assert isinstance(log.terminal, Failed)
+    assert dict(log.terminal.details) == {"n_prompt_tokens": 256, "n_ctx": 256}
+
+
+def test_a_failing_model_fails_the_request_with_the_text_so_far(bench: Bench) -> None:
+    bench.start(fail_after=4)
+    log = bench.ended(bench.submit(generate("hello world")))
+    assert isinstance(log.terminal, Failed)
+    assert log.terminal.code == "engine_failed"
+    assert text_of(log) == "hell"
+
+
+def test_a_deadline_ends_a_running_answer(bench: Bench) -> None:
+    bench.start(delay_ms=20)
+    log = bench.ended(bench.submit(generate("x" * 10_000, deadline_at=time.time() + 0.5)))
+    assert isinstance(log.terminal, Failed)
+    assert log.terminal.code == "deadline_exceeded"
+    assert log.terminal.usage.completion_tokens == len(log.token_ids)
+
+
+@pytest.mark.parametrize("stage", ["decode", "prefill"])
+def test_cancel_frees_the_slot(bench: Bench, stage: str) -> None:
+    slow = {"prefill_ms_per_token": 1.0} if stage == "prefill" else {"delay_ms": 20.0}
+    bench.start(num_slots=1, **slow)
+    gid = bench.submit(generate("x" * 20_000))
+    wait_for("it runs", lambda: bench.queue.load(MODEL).running == 1, WAIT_S)
+    if stage == "decode":
+        bench.wait_text(gid)
+    bench.queue.cancel(MODEL, gid, "user")
+    log = bench.ended(gid)
+    assert isinstance(log.terminal, Cancelled)
+    assert log.terminal.by == "user"
+    assert text_of(bench.ended(bench.submit(generate("next")))) == "next"
+
+
+def test_a_reader_that_leaves_ends_a_plain_request(bench: Bench) -> None:
+    bench.start(delay_ms=20)
+    gid = bench.submit(generate("x" * 10_000, keep=False), reader_id="r")
+    bench.wait_text(gid)
+    log = bench.ended(gid)  # nobody renews
+    assert isinstance(log.terminal, Cancelled)
+    assert log.terminal.by == "reader_gone"
+
+
+def test_a_limit_counts_tokens(bench: Bench) -> None:
+    bench.start()
+    log = bench.ended(bench.submit(generate("abcdefgh", limits=Limits(max_tokens=3))))
+    assert text_of(log) == "abc"
+    assert isinstance(log.terminal, Finished)
+    assert (log.terminal.reason, log.terminal.usage.completion_tokens) == ("length", 3)
+
+
+def utility(kind: type, **values: object) -> object:
+    now = time.time()
+    return kind("u-1", MODEL, "user:1", now, now + 60, **values)
+
+
+def test_utility_requests_need_no_slot(bench: Bench) -> None:
+    bench.start(num_slots=1, delay_ms=20)
+    bench.wait_text(bench.submit(generate("x" * 10_000)))
+    bench.queue.submit(utility(TokenizeRequest, text="abc"))
+    result = bench.ended("u-1").result
+    assert result is not None
+    assert result.result == TokenizeResult((97, 98, 99))
+
+
+def test_count_and_render_agree_with_each_other(bench: Bench) -> None:
+    bench.start()
+    prompt = ChatPrompt((Message("user", "hi"),))
+    bench.queue.submit(utility(RenderRequest, prompt=prompt))
+    rendered = bench.ended("u-1").result
+    assert rendered is not None
+    assert isinstance(rendered.result, RenderResult)
+    request = utility(CountRequest, prompt=prompt)
+    object.__setattr__(request, "generation_id", "u-2")
+    bench.queue.submit(request)
+    counted = bench.ended("u-2").result
+    assert counted is not None
+    assert counted.result == CountResult(len(rendered.result.text.encode()))
+
+
+def test_what_the_engine_cannot_do_says_so(bench: Bench) -> None:
+    bench.start()
+    bench.queue.submit(utility(EmbedRequest, inputs=(TextPrompt("x"),)))
+    terminal = bench.ended("u-1").terminal
+    assert isinstance(terminal, Failed)
+    assert terminal.code == "not_supported"
