@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import orjson
+import pydantic
 import structlog
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse
@@ -141,12 +142,21 @@ def _unexpected(request: HttpRequest, error: Any) -> HttpResponse:
     return respond(ErrorReply(500, _internal(request)))
 
 
+def _unexpected_value(request: HttpRequest, error: Any) -> HttpResponse:
+    """As `_unexpected`, but pydantic's text holds the value, which may be a prompt."""
+    errors = error.errors(include_input=False, include_context=False, include_url=False)
+    places = [{"loc": item["loc"], "type": item["type"]} for item in errors]
+    log.error("unexpected_value", path=request.path, model=error.title, errors=places)
+    return respond(ErrorReply(500, _internal(request)))
+
+
 OPENAI_HANDLERS: tuple[tuple[type[Exception], Any], ...] = (
     (LlamawebError, _expected),
     (ValidationError, _invalid),
     (HttpError, _http),
     (Http404, _absent),
     (RequestDataTooBig, _too_big),
+    (pydantic.ValidationError, _unexpected_value),
     (Exception, _unexpected),
 )
 

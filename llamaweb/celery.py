@@ -6,25 +6,13 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging, worker_process_init
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "llamaweb.settings")
 
 app = Celery("llamaweb")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-
-
-@worker_process_init.connect(weak=False)  # type: ignore[untyped-decorator]
-def _drop_inherited_connections(**_kwargs: Any) -> None:
-    """A forked child must not share its parent's database sockets or pool."""
-    from django.db import connections
-
-    for connection in connections.all(initialized_only=True):
-        connection.close()
-        close_pool = getattr(connection, "close_pool", None)
-        if close_pool is not None:
-            close_pool()
 
 
 @setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]

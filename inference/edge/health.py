@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
 
 from inference import api
 from inference.edge.errors import error_body
@@ -14,6 +15,7 @@ RETRY_AFTER_S = 1
 log = structlog.get_logger(__name__)
 
 
+@csrf_exempt  # so that a wrong method is told so
 async def health(request: HttpRequest) -> JsonResponse:
     """200 `{"status":"ok"}`, or 503 with the reason until an engine is ready."""
     if request.method not in ("GET", "HEAD"):

@@ -49,6 +49,12 @@ async def fail(request: HttpRequest, name: str) -> None:
     raise RAISED[name]
 
 
+@router.post("/broken")
+async def broken(request: HttpRequest) -> None:
+    """Our own mistake with a caller's text."""
+    Payload.model_validate({"messages": "a private prompt"})
+
+
 @router.get("/whoami")
 async def whoami(request: HttpRequest) -> dict[str, Any]:
     """The caller's name."""

@@ -62,6 +62,14 @@ def test_an_unexpected_error_tells_an_id_and_nothing_else(client: Client) -> Non
     assert response["X-Request-Id"].startswith("req_")
 
 
+def test_a_value_that_broke_us_is_not_logged(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert client.post("/v1/broken").status_code == 500
+    assert "unexpected_value" in caplog.text
+    assert "private prompt" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [
