@@ -74,6 +74,11 @@ class Backend(Protocol):
         """See the class."""
         ...
 
+    @property
+    def can_share(self) -> bool:
+        """Whether this memory can go on from a prefix at all; False: `can_reuse` never is."""
+        ...
+
     def begin(self, seq_id: int, request: SequenceRequest) -> None:
         """A sequence takes the stream; the tokens in it stay."""
         ...

@@ -169,8 +169,9 @@ class Engine:
             reuse = prompt_cache.best_reuse(
                 sequence, self._table.slots, self._backend.can_reuse, self._config.copy_min_len
             )
+            others = self._active.values() if self._backend.can_share else ()
             leader = prompt_cache.find_leader(
-                sequence, self._active.values(), reuse.length, self._config.copy_min_len
+                sequence, others, reuse.length, self._config.copy_min_len
             )
             sequence.has_leader = leader is not None
             if leader is None:

@@ -60,7 +60,7 @@ class LlamaBackend:
         self.batch_len = int(llama_cpp.llama_n_batch(context))
         self.ubatch_len = int(llama_cpp.llama_n_ubatch(context))
         self._window_len = int(llama_cpp.llama_model_n_swa(model))
-        self._keeps_no_prefix = bool(
+        self.can_share = not (
             llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
         )
         self._candidates = Candidates(self.tokenizer.vocab_len)
@@ -121,7 +121,7 @@ class LlamaBackend:
         A recurrent state can't go back. Behind a sliding window the cells may be gone although
         removing the rest succeeds, so the oldest cell must reach back a whole window.
         """
-        if self._keeps_no_prefix:
+        if not self.can_share:
             return False
         first = llama_cpp.llama_memory_seq_pos_min(self._memory, seq_id)
         last = llama_cpp.llama_memory_seq_pos_max(self._memory, seq_id)

@@ -61,6 +61,7 @@ class MockBackend:
         self.max_context = max_context
         self.batch_len = batch_len
         self.ubatch_len = ubatch_len
+        self.can_share = True
         self.fault: Callable[[Batch], None] | None = None
         self.num_evaluated = 0
         self._sleep = sleep
@@ -120,7 +121,7 @@ class MockBackend:
 
     def can_reuse(self, seq_id: int, length: int) -> bool:
         """See `Backend.can_reuse`."""
-        return True
+        return self.can_share
 
     def copy(self, source: int, target: int) -> None:
         """See `Backend.copy`: lengths now, tokens at the next decode, as llama.cpp does it."""

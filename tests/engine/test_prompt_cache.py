@@ -179,3 +179,13 @@ def test_a_cleared_cache_is_cold() -> None:
     run_one(engine, ask("a", PREFIX, limits=SHORT))
     assert engine.clear_cache() == len(PREFIX) + 1
     assert started(run_one(engine, ask("b", PREFIX))).cached_tokens == 0
+
+
+def test_a_memory_without_prefixes_shares_nothing_and_nobody_waits() -> None:
+    engine = make_engine(batch_len=64, ubatch_len=64)
+    backend_of(engine).can_share = False
+    engine.add(ask("a", PREFIX))
+    engine.add(ask("b", PREFIX))
+    first = [item.generation_id for item in engine.step() if isinstance(item.event, Started)]
+    assert first == ["a", "b"]
+    assert started(run_one(engine, ask("c", PREFIX))).cached_tokens == 0
