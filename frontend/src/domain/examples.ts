@@ -1,11 +1,12 @@
 /** A request for a shell, to `origin`; `prompt` is quoted for both JSON and the shell. */
 export function curlExample(origin: string, prompt: string): string {
-  const body = JSON.stringify({ messages: [{ role: "user", content: prompt }], stream: true });
+  const content = JSON.stringify(prompt).replaceAll("'", String.raw`'\''`);
   return [
     `curl -N ${origin}/v1/chat/completions \\`,
     `  -H "Authorization: Bearer YOUR_KEY" \\`,
     `  -H "Content-Type: application/json" \\`,
-    `  -d '${body.replaceAll("'", String.raw`'\''`)}'`,
+    `  -d '{"stream": true, "messages": [`,
+    `        {"role": "user", "content": ${content}}]}'`,
   ].join("\n");
 }
 
