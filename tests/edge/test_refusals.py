@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -102,8 +103,6 @@ async def test_late_errors_come_in_the_stream(
     fake: FakeInference, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing for the longest wait: the stream opens, says it is alive, then tells."""
-    import asyncio
-
     monkeypatch.setattr(replies, "FIRST_EVENT_WAIT_S", 0.05)
     release = asyncio.Event()
 
@@ -120,7 +119,8 @@ async def test_late_errors_come_in_the_stream(
     assert response["X-Accel-Buffering"] == "no"
     assert response["Cache-Control"] == "no-cache"
     parts = aiter(response.streaming_content)
-    assert await anext(parts) == b":\n\n"
+    assert await anext(parts) == b":\n\n"  # at once: the head goes out with it
+    assert await anext(parts) == b":\n\n"  # after a second of silence
     release.set()
     got = parse_sse(b"".join([part async for part in parts]))
     assert got.data[0]["error"]["code"] == 503

@@ -31,6 +31,11 @@ async def test_stream(says: Says, wire: Wire) -> None:
     assert fake.submitted[0].reply.reply_id.startswith("chatcmpl-")
 
 
+async def test_stream_opens_before_the_first_token(says: Says, wire: Wire) -> None:
+    says(*answer("Hi"))
+    assert (await wire.stream(TEXT)).raw.startswith(b":\n\n")
+
+
 async def test_whole_reply(says: Says, wire: Wire) -> None:
     says(*answer("Hi", " there"))
     status, body = await wire.post(TEXT)

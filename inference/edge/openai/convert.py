@@ -16,7 +16,7 @@ from inference.edge.openai.generation import (
     sampling_of,
     seeds_of,
 )
-from inference.edge.openai.messages import MAX_PROMPT_CHARS, messages_of, text_of
+from inference.edge.openai.messages import MAX_PROMPT_CHARS, messages_of
 from inference.edge.openai.options import ReplyOptions, options_to_json
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
 from inference.protocol.params import SamplingParams
@@ -29,6 +29,7 @@ from inference.protocol.requests import (
     TextPrompt,
     TokenPrompt,
 )
+from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.ids import new_id
 
@@ -183,7 +184,7 @@ def _template_kwargs(body: ChatCompletionIn) -> str | None:
     if body.reasoning_effort == "none":
         kwargs.setdefault("enable_thinking", False)
     elif body.reasoning_effort is not None:
-        kwargs.setdefault("reasoning_effort", text_of(body.reasoning_effort))
+        kwargs.setdefault("reasoning_effort", valid_text(body.reasoning_effort))
     if not kwargs:
         return None
     text = json.dumps(kwargs)
@@ -223,7 +224,7 @@ def _prompt(item: Any, path: str) -> Prompt:
             raise InvalidError(
                 f"has {len(item)} characters, at most {MAX_PROMPT_CHARS} are allowed", param=path
             )
-        return TextPrompt(text_of(item))
+        return TextPrompt(valid_text(item))
     if isinstance(item, list) and item and all(_is_int(token) for token in item):
         if len(item) > MAX_PROMPT_CHARS:
             raise InvalidError(

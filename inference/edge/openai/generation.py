@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from inference.edge.openai.messages import text_of
 from inference.edge.openai.schemas import (
     MAX_INT32,
     MAX_SAMPLERS,
@@ -14,6 +13,7 @@ from inference.edge.openai.schemas import (
     GenerationIn,
 )
 from inference.protocol.params import Limits, SamplingParams
+from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.ids import new_seed
 
@@ -116,7 +116,7 @@ def sampling_of(body: GenerationIn, *, num_probs: int) -> SamplingParams:
     breakers = body.dry_sequence_breakers
     return SamplingParams(
         **{name: getattr(body, name) for name in _SAME_NAME},
-        dry_sequence_breakers=None if breakers is None else tuple(map(text_of, breakers)),
+        dry_sequence_breakers=None if breakers is None else tuple(map(valid_text, breakers)),
         samplers=_samplers(body.samplers),
         logit_bias=_logit_bias(body.logit_bias),
         num_probs=num_probs,
@@ -174,7 +174,7 @@ def _stop(stop: Any) -> tuple[str, ...]:
             raise InvalidError(
                 f"is longer than {MAX_STOP_CHARS} characters", param=f"stop[{index}]"
             )
-    return tuple(dict.fromkeys(text_of(string) for string in strings if string))
+    return tuple(dict.fromkeys(valid_text(string) for string in strings if string))
 
 
 def _samplers(samplers: Any) -> tuple[str, ...] | None:

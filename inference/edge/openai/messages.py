@@ -8,6 +8,7 @@ from typing import Any
 
 from inference.edge.openai.schemas import MessageIn
 from inference.protocol.requests import Message, Role, ToolCall
+from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 MAX_PARTS = 1024
@@ -57,13 +58,6 @@ def messages_of(messages: Sequence[MessageIn]) -> tuple[Message, ...]:
     return out
 
 
-def text_of(text: str) -> str:
-    """`text` with lone surrogates (half an emoji, cut by a client) as U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _num_chars(message: Message) -> int:
     calls = sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
     return len(message.content) + len(message.reasoning) + calls
@@ -83,7 +77,7 @@ def _message(message: MessageIn, path: str) -> Message:
     return Message(
         role=role,
         content=_content(message.content, f"{path}.content"),
-        reasoning=text_of(message.reasoning_content or "") if role == "assistant" else "",
+        reasoning=valid_text(message.reasoning_content or "") if role == "assistant" else "",
         tool_calls=calls,
         tool_call_id=message.tool_call_id if role == "tool" else None,
         name=message.name,
@@ -94,7 +88,7 @@ def _content(content: Any, path: str) -> str:
     if content is None:
         return ""
     if isinstance(content, str):
-        return text_of(content)
+        return valid_text(content)
     if not isinstance(content, list):
         raise InvalidError("must be text or a list of parts", param=path)
     if not content:
@@ -117,7 +111,7 @@ def _part(part: Any, path: str) -> str:
         raise InvalidError("unsupported content part type", param=f"{path}.type")
     if not isinstance(part.get("text"), str):
         raise InvalidError("must be text", param=f"{path}.text")
-    return text_of(part["text"])
+    return valid_text(part["text"])
 
 
 def _tool_calls(calls: Any, path: str) -> tuple[ToolCall, ...]:
@@ -145,4 +139,4 @@ def _tool_call(call: Any, path: str) -> ToolCall:
         raise InvalidError("must be JSON text", param=f"{path}.function.arguments")
     if call_id is not None and not isinstance(call_id, str):
         raise InvalidError("must be text", param=f"{path}.id")
-    return ToolCall(call_id or "", text_of(name), text_of(arguments or "{}"))
+    return ToolCall(call_id or "", valid_text(name), valid_text(arguments or "{}"))

@@ -43,7 +43,9 @@ async def reply(
         if batch is not None and isinstance(batch.steps[0], Broken):
             raise end_error(batch.steps[0].end)
         stack.pop_all()  # from here on the response owns the run
-    response = sse_response(_stream(run, choices, ping_s))
+        # The web server sends the head with the first bytes, so a comment where none are due yet.
+        is_silent = batch is None or choices[0].options.kind == "text"
+    response = sse_response(_stream(run, choices, ping_s, is_silent=is_silent))
     # A client that leaves before the first byte: the generator never begins, nor ends.
     weakref.finalize(response, _close_soon, asyncio.get_running_loop(), run).atexit = False
     return response
@@ -65,15 +67,14 @@ async def _whole(run: Run, choices: Sequence[ChoiceRenderer]) -> Chunk:
 
 
 async def _stream(
-    run: Run, choices: Sequence[ChoiceRenderer], ping_s: float | None
+    run: Run, choices: Sequence[ChoiceRenderer], ping_s: float | None, *, is_silent: bool
 ) -> AsyncIterator[bytes]:
     try:
+        if is_silent:
+            yield PING
         while not run.is_over:
             batch = await run.next(ping_s)
-            if batch is None:
-                yield PING
-                continue
-            data, is_broken = _frames(batch, choices)
+            data, is_broken = (PING, False) if batch is None else _frames(batch, choices)
             if data:
                 yield data
             if is_broken:
