@@ -39,7 +39,7 @@ from llamaweb.run.instance import (
     require_free_address,
 )
 from llamaweb.run.programs import ROOT, Program
-from llamaweb.run.steps import CHILD, Step, StepError, read_tail, run_step, say
+from llamaweb.run.steps import CHILD, Step, StepError, read_tail, run_step, say, stop_signals
 from llamaweb.run.watch import SourceWatch
 
 POLL_S = 0.1
@@ -74,7 +74,7 @@ class Manager:
 
     def run(self) -> int:
         """Until a signal; returns the exit status."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in stop_signals():
             signal.signal(number, self._note_signal)
         tree.adopt_orphans()
         status = 0

@@ -130,6 +130,13 @@ def read_tail(path: Path) -> str:
         return ""
 
 
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """What ends us. Not a closing terminal, when we were started under nohup."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return (signal.SIGINT, signal.SIGTERM)
+    return (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 def stop_group(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads a group, and the group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -148,7 +155,7 @@ class _Stoppable:
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> _Stoppable:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in stop_signals():
             self._before[number] = signal.signal(number, self._note)
         return self
 
