@@ -93,7 +93,8 @@ class Commands:
             on_finish_of(request),
             ms(request.deadline_at),
             ms(request.submitted_at),
-            "1" if reader_id is not None and needs_reader(request) else "0",
+            "1" if needs_reader(request) else "0",
+            "1" if reader_id is not None else "0",
         )
         return self._command("submit", request.model, args, answers.submit(self.config))
 

@@ -197,7 +197,7 @@ class MemoryQueue:
                 generation = known.get(generation_id)
                 if generation is None or generation.state == "ended":
                     unknown.append(generation_id)
-                else:
+                elif needs_reader(generation.request):
                     generation.reader_till = self._now() + ms(self.config.reader_lease_s)
             return tuple(unknown)
 

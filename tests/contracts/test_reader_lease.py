@@ -51,6 +51,7 @@ def test_dead_engine_and_gone_reader(bench: Bench) -> None:
 
 def test_kept_requests_need_no_reader(bench: Bench) -> None:
     claim = bench.start(keep=True, reader_id="web1")
+    assert bench.queue.reader_renew(MODEL, "web1", ["g"]) == ()
     bench.advance(bench.config.reader_lease_s * 3)
     assert beat(bench, claim.epoch) == BeatReply()
 

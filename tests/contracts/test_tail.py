@@ -11,6 +11,7 @@ import pytest
 
 from inference.protocol.events import Cancelled, Entry, Event, Failed, Snapshot
 from inference.protocol.fold import EMPTY, fold, text_of
+from inference.queues import reader as reader_module
 from inference.queues.async_queue import AsyncRedisQueue
 from inference.queues.connect import async_client, sync_client
 from inference.queues.contract import START, Append, Claim, Cursor, Position, Read
@@ -70,6 +71,12 @@ async def until(true: Callable[[], bool]) -> None:
 
 async def do(function: Callable[[], object]) -> None:
     await asyncio.to_thread(function)
+
+
+@pytest.fixture(autouse=True)
+def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be left to the check of silent generations."""
+    monkeypatch.setattr(reader_module, "IDLE_CHECK_S", 10 * DEADLINE_S)
 
 
 def address_of(bench: Bench) -> str:

@@ -1,4 +1,5 @@
--- ARGV: id, request, lane, owner, on_finish, deadline, submitted_at, "1" with a reader
+-- ARGV: id, request, lane, owner, on_finish, deadline, submitted_at, "1" if it ends without a
+-- reader, "1" if it has one
 -- returns {"ok", ahead, waiting} or {reason}
 local id, request, lane, owner, on_finish = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 promote()
@@ -28,9 +29,9 @@ redis.call('HSET', generation(id),
   'request', request, 'lane', lane, 'owner', owner, 'on_finish', on_finish,
   'deadline', ARGV[9], 'submitted', int(NOW), 'number', redis.call('HINCRBY', META, 'number', 1),
   'incarnation', int(incarnation), 'last', '-1', 'folded', '-1', 'bytes', '0', 'epoch', '0',
-  'deaths', '0', 'cancel', '', 'run', run, 'prompt', '0', 'cached', '0', 'completion', '0')
+  'deaths', '0', 'transient', ARGV[11], 'cancel', '', 'run', run, 'prompt', '0', 'cached', '0', 'completion', '0')
 enqueue(id, lane)
-if ARGV[11] == '1' then redis.call('ZADD', READERS, NOW + CFG.reader_lease, id) end
+if ARGV[11] == '1' and ARGV[12] == '1' then redis.call('ZADD', READERS, NOW + CFG.reader_lease, id) end
 bump_control()
 bump_places()
 local ahead, waiting = place(id)
