@@ -16,13 +16,15 @@ def limits(seconds: int) -> dict[str, int]:
     return {"time_limit": seconds, "soft_time_limit": seconds - SOFT_MARGIN_S}
 
 
-@shared_task(name="inference.tasks.generation_finalise", queue="turns", **limits(FINALISE_LIMIT_S))
+@shared_task(  # type: ignore[untyped-decorator]
+    name="inference.tasks.generation_finalise", queue="turns", **limits(FINALISE_LIMIT_S)
+)
 def generation_finalise(generation_id: str) -> bool:
     """Store the result of an ended generation."""
     return generations.generation_finalise(generation_id)
 
 
-@shared_task(
+@shared_task(  # type: ignore[untyped-decorator]
     name="inference.tasks.generation_sweep", queue="turns", expires=5, **limits(SWEEP_LIMIT_S)
 )
 def generation_sweep() -> dict[str, int]:

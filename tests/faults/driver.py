@@ -1,14 +1,16 @@
 """Starts owned generations in a running instance, follows them, and says what became of them.
 
-`python -m tests.faults.driver`, with the instance's environment: reads {"prompts", "max_tokens",
-"timeout_s"} as JSON on standard input, prints "started" once all are committed, then one JSON list
-of {"id", "followed", "stored", "state", "resets", "usage"} when all have ended.
+`python -m tests.faults.driver` reads {"env", "prompts", "max_tokens", "timeout_s"} as JSON on
+standard input, prints "started" once all are committed, then one JSON list of {"id", "followed",
+"stored", "state", "resets", "usage"} when all have ended. The instance's variables come in "env",
+so that the driver isn't taken for one of the instance's own processes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -109,8 +111,9 @@ async def watch_all(started: list[tuple[str, str]], timeout_s: float) -> list[di
 
 def main() -> None:
     """See the module."""
-    django.setup()
     order = json.loads(sys.stdin.readline())
+    os.environ.update(order["env"])
+    django.setup()
     started = start(order["prompts"], order.get("max_tokens"), order["timeout_s"])
     print("started", flush=True)
     print(json.dumps(asyncio.run(watch_all(started, order["timeout_s"]))), flush=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.stack import ROOT, Stack
 
-TARGETS = ("engine", "web", "jobs", "beat", "supervisor", "redis", "manager")
+TARGETS = ("engine", "web", "jobs", "beat", "supervisor", "redis", "supervisord", "manager")
 NUM_ANSWERS = 4
 KILLS = 3
 TIMEOUT_S = 90.0
@@ -39,7 +39,7 @@ def begin(stack: Stack, prompts: list[str], max_tokens: int | None = None) -> su
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.faults.driver"],
         cwd=ROOT,
-        env=stack.env | {"DJANGO_SETTINGS_MODULE": "llamaweb.settings"},
+        env={name: value for name, value in stack.env.items() if "LLAMAWEB" not in name},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -47,7 +47,8 @@ def begin(stack: Stack, prompts: list[str], max_tokens: int | None = None) -> su
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    order = {"prompts": prompts, "max_tokens": max_tokens, "timeout_s": TIMEOUT_S}
+    env = stack.env | {"DJANGO_SETTINGS_MODULE": "llamaweb.settings"}
+    order = {"env": env, "prompts": prompts, "max_tokens": max_tokens, "timeout_s": TIMEOUT_S}
     process.stdin.write(json.dumps(order) + "\n")
     process.stdin.flush()
     line = process.stdout.readline()
@@ -58,7 +59,10 @@ def begin(stack: Stack, prompts: list[str], max_tokens: int | None = None) -> su
 
 def end(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     """What became of the generations."""
-    out, errors = process.communicate(timeout=TIMEOUT_S + 60)
+    try:
+        out, errors = process.communicate(timeout=TIMEOUT_S + 60)
+    finally:
+        process.kill()
     if process.returncode != 0:
         raise RuntimeError(errors[-3000:])
     result: list[dict[str, Any]] = json.loads(out)
@@ -69,10 +73,10 @@ def disturb(stack: Stack, kills: list[Kill]) -> None:
     """Carry the kills out; a dead manager is started again at once, as a service unit would."""
     for kill in kills:
         time.sleep(kill.after_s)
-        target = "supervisord" if kill.target == "manager" else kill.target
         with contextlib.suppress(TimeoutError):  # it may be starting again from an earlier kill
-            stack.kill(target)
+            stack.kill(kill.target)
         if kill.target == "manager":
+            stack.wait_end()
             stack.wait_gone()
             stack.start()
 
