@@ -6,7 +6,8 @@ decide anything are the queue's own (`now`), never a caller's.
 
 Cursors: a position in a generation's log is (incarnation, seq). The incarnation changes only
 when acknowledged entries were lost (Redis restarted and their engine gone), and readers of an
-older one are reset from a snapshot.
+older one are reset from a snapshot. It is 1 unless something was, or may have been, lost; treat it
+as opaque. Epochs only rise and are opaque too.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ class Queue(Protocol):
         ...
 
     def restore(self, engine_id: str, claim: Claim, snapshot: Snapshot) -> bool:
-        """Write a generation's log again after Redis lost some or all of it.
+        """Write a generation's log, up to `snapshot`, again after Redis lost some or all of it.
 
         Same incarnation and seqs, so readers notice nothing. False: somebody else owns it now.
         """

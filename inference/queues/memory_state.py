@@ -1,15 +1,25 @@
-"""What the in-memory queue knows of one model and of each generation."""
+"""One generation as the in-memory queue keeps it: its state, its lease and its log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from inference.protocol.events import CancelledBy, Entry, Snapshot, Usage
-from inference.protocol.fold import EMPTY
+from inference.protocol.codec import encode_event
+from inference.protocol.events import (
+    CancelledBy,
+    Delta,
+    Entry,
+    Event,
+    Snapshot,
+    Started,
+    Usage,
+    is_terminal,
+)
+from inference.protocol.fold import EMPTY, fold
 from inference.protocol.requests import EngineRequest
-from inference.queues.contract import Beat, Position, State
+from inference.queues.contract import Append, AppendOutcome, Cursor, Read, State
 from inference.queues.facts import WaitingLane, lane_of, on_finish_of
-from inference.queues.fairness import Place, Waiting
+from inference.queues.fairness import Place
 
 
 @dataclass(slots=True)
@@ -22,7 +32,6 @@ class Generation:
     request: EngineRequest
     number: int
     incarnation: int
-    owner: str
     submitted: int
     deadline: int
     state: State = "queued"
@@ -32,7 +41,6 @@ class Generation:
     lease_till: int = 0
     deaths: int = 0
     alone: bool = False
-    queued: int = 0
     cancel: CancelledBy | None = None
     reader_till: int | None = None
     expires: int | None = None
@@ -46,6 +54,11 @@ class Generation:
     def id(self) -> str:
         """Its id."""
         return self.request.generation_id
+
+    @property
+    def owner(self) -> str:
+        """Whose turn it takes."""
+        return self.request.owner_key
 
     @property
     def lane(self) -> WaitingLane:
@@ -63,38 +76,60 @@ class Generation:
         return self.entries[-1][0].seq if self.entries else self.folded.seq
 
     @property
-    def size(self) -> int:
-        """Bytes of the entries that aren't folded."""
-        return sum(size for _, size in self.entries)
+    def log(self) -> Snapshot | None:
+        """The fold of all events, None without one."""
+        log = fold(self.folded, (entry for entry, _ in self.entries))
+        return log if log.seq >= 0 else None
 
+    def has_no_reader(self, now: int) -> bool:
+        """Whether its reader lease has expired."""
+        return self.reader_till is not None and self.reader_till <= now
 
-@dataclass(slots=True)
-class Model:
-    """The queue of one model."""
+    def is_held_by(self, engine_id: str, epoch: int) -> bool:
+        """Whether this lease is the valid one."""
+        return self.state == "running" and self.engine == engine_id and self.epoch == epoch
 
-    generations: dict[str, Generation] = field(default_factory=dict)
-    waiting: Waiting = field(default_factory=Waiting)
-    engines: dict[str, tuple[int, Beat]] = field(default_factory=dict)  # when, what
-    number: int = 0
-    mark: int = 0
+    def write(self, event: Event) -> None:
+        """Append one event and count its tokens."""
+        entry = Entry(self.last_seq + 1, event)
+        self.entries.append((entry, len(encode_event(event).encode())))
+        usage = self.usage
+        if isinstance(event, Delta):
+            done = usage.completion_tokens + len(event.token_ids)
+            self.usage = Usage(usage.prompt_tokens, done, usage.cached_tokens)
+        elif isinstance(event, Started) and not usage.prompt_tokens:
+            self.usage = Usage(event.prompt_tokens, usage.completion_tokens, event.cached_tokens)
 
-    def enqueue(self, generation: Generation, place: Place) -> None:
-        """Let it wait at `place`."""
-        generation.state, generation.place = "queued", place
-        generation.engine, generation.alone = "", False
-        self.waiting.push(place, generation.owner, generation.number, generation.id)
+    def append(self, item: Append, stream_bytes: int) -> AppendOutcome:
+        """Write what isn't there yet of `item`, whose lease was checked."""
+        wrong = item.incarnation != self.incarnation
+        if wrong or item.first_seq > self.last_seq + 1:
+            return "gap"
+        for seq, event in enumerate(item.events, item.first_seq):
+            if seq <= self.last_seq:
+                continue
+            self.write(event)
+            if is_terminal(event):
+                return "ok"
+        return "full" if sum(size for _, size in self.entries) > stream_bytes else "ok"
 
-    def dequeue(self, generation: Generation) -> None:
-        """It waits no longer."""
-        self.waiting.remove(generation.place, generation.owner, generation.number, generation.id)
+    def has_end(self) -> bool:
+        """Whether the log is complete."""
+        return bool(self.entries) and is_terminal(self.entries[-1][0].event)
 
-    def position(self, generation: Generation) -> Position:
-        """Its place in the queue."""
-        place = generation.place
-        ahead = self.waiting.ahead(place, generation.owner, generation.number, generation.id)
-        return Position(ahead, self.waiting.waiting(place))
+    def fold(self, snapshot: Snapshot) -> None:
+        """Let `snapshot` stand for the entries up to its seq, if they are all there."""
+        if self.folded.seq < snapshot.seq <= self.last_seq:
+            self.folded = snapshot
+            self.entries = [item for item in self.entries if item[0].seq > snapshot.seq]
 
-    def in_state(self, state: State) -> list[Generation]:
-        """Those in `state`, in the order of their submits."""
-        found = (item for item in self.generations.values() if item.state == state)
-        return sorted(found, key=lambda item: item.number)
+    def read(self, cursor: Cursor, limit: int) -> Read:
+        """What comes after `cursor`."""
+        seq = cursor.seq
+        other = seq >= 0 and cursor.incarnation != self.incarnation
+        reset = self.folded if other or self.folded.seq > seq or seq > self.last_seq else None
+        if reset is not None:
+            seq = reset.seq
+        entries = tuple(entry for entry, _ in self.entries if entry.seq > seq)[:limit]
+        seq = entries[-1].seq if entries else seq
+        return Read(Cursor(self.incarnation, seq), entries, reset)

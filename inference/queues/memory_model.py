@@ -1,0 +1,171 @@
+"""The queue of one model in memory: who waits, who runs, and how it ends."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from inference.protocol.events import Terminal
+from inference.queues import terminals
+from inference.queues.config import UTILITIES_A_CLAIM, ms
+from inference.queues.contract import Beat, Claim, Position, QueueConfig, Reaped, State
+from inference.queues.facts import snapshot_usage
+from inference.queues.fairness import Place, Waiting
+from inference.queues.memory_state import Generation
+
+Fate: TypeAlias = Literal["requeued", "failed", "cancelled"]
+
+
+class Model:
+    """State of one model. `now` is given in milliseconds; the caller holds the lock."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.config = config
+        self.generations: dict[str, Generation] = {}
+        self.waiting = Waiting()
+        self.engines: dict[str, tuple[int, Beat]] = {}  # when, what
+        self.number = 0  # of the last submit
+        self.mark = 0  # grows when engines have something new to look at
+
+    def in_state(self, state: State) -> list[Generation]:
+        """Those in `state`, in order of submits."""
+        found = (item for item in self.generations.values() if item.state == state)
+        return sorted(found, key=lambda item: item.number)
+
+    def forget_expired(self, now: int) -> None:
+        """Drop ended generations whose time is up."""
+        for generation in list(self.generations.values()):
+            if generation.expires is not None and generation.expires <= now:
+                del self.generations[generation.id]
+
+    def held(self, engine_id: str, generation_id: str, epoch: int) -> Generation | None:
+        """The generation, if this lease on it is the valid one."""
+        generation = self.generations.get(generation_id)
+        valid = generation is not None and generation.is_held_by(engine_id, epoch)
+        return generation if valid else None
+
+    # --- waiting
+
+    def enqueue(self, generation: Generation, place: Place) -> None:
+        """Let it wait at `place`."""
+        generation.state, generation.place = "queued", place
+        generation.engine, generation.alone = "", False
+        self.waiting.push(place, generation.owner, generation.number, generation.id)
+
+    def dequeue(self, generation: Generation) -> None:
+        """It waits no longer."""
+        self.waiting.remove(generation.place, generation.owner, generation.number, generation.id)
+
+    def position(self, generation: Generation) -> Position:
+        """Its place in the queue."""
+        place = generation.place
+        ahead = self.waiting.ahead(place, generation.owner, generation.number, generation.id)
+        return Position(ahead, self.waiting.waiting(place))
+
+    def promote(self, now: int) -> None:
+        """Background requests that waited long enough go on as interactive ones."""
+        oldest = now - ms(self.config.background_age_s)
+        for generation in self.in_state("queued"):
+            if generation.place == "background" and generation.submitted <= oldest:
+                self.dequeue(generation)
+                self.enqueue(generation, "interactive")
+
+    # --- claims
+
+    def claim(self, engine_id: str, slots: int, idle: bool, now: int) -> tuple[Claim, ...]:
+        """Lease what is next; see `Queue.claim`."""
+        running = self.in_state("running")
+        if any(item.alone and item.engine == engine_id for item in running):
+            slots = 0
+        suspect = self._suspect_next()
+        if suspect is not None and idle and slots > 0:
+            self.dequeue(suspect)
+            return (self._give(suspect, engine_id, now, alone=True),)
+        found = [self.waiting.lanes["utility"].pop() for _ in range(UTILITIES_A_CLAIM)]
+        ids = [generation_id for generation_id in found if generation_id is not None]
+        while slots > 0 and (next_id := self._pop()) is not None:
+            ids.append(next_id)
+            slots -= 1
+        return tuple(self._give(self.generations[x], engine_id, now, alone=False) for x in ids)
+
+    def _suspect_next(self) -> Generation | None:
+        """The first in line, if it has to run alone."""
+        if not self.waiting.front:
+            return None
+        first = self.generations[self.waiting.front[0][1]]
+        return first if first.deaths >= self.config.max_deaths else None
+
+    def _pop(self) -> str | None:
+        # A suspect waits for an idle engine, and everything behind it waits with it: else a busy
+        # engine would never be idle.
+        if self._suspect_next() is not None:
+            return None
+        if self.waiting.front:
+            return self.waiting.front.pop(0)[1]
+        lanes = self.waiting.lanes
+        return lanes["interactive"].pop() or lanes["background"].pop()
+
+    def _give(self, generation: Generation, engine_id: str, now: int, *, alone: bool) -> Claim:
+        generation.state, generation.engine, generation.alone = "running", engine_id, alone
+        generation.epoch = max(now, generation.epoch + 1)
+        generation.lease_till = now + ms(self.config.lease_s)
+        return Claim(
+            request=generation.request,
+            epoch=generation.epoch,
+            incarnation=generation.incarnation,
+            resume=generation.log,
+            alone=alone,
+            queued_s=(now - generation.submitted) / 1000,
+        )
+
+    # --- ends
+
+    def close(self, generation: Generation, now: int) -> None:
+        """Its terminal event is written."""
+        generation.state, generation.engine, generation.ended = "ended", "", now
+        config = self.config
+        keep_s = config.unfinalised_keep_s if generation.on_finish else config.ended_keep_s
+        generation.expires = now + ms(keep_s)
+
+    def finish(self, generation: Generation, terminal: Terminal, now: int) -> None:
+        """The queue's own end of a generation that no engine holds."""
+        generation.write(terminals.with_usage(terminal, generation.usage))
+        self.close(generation, now)
+
+    def sweep_waiting(self, now: int) -> Reaped:
+        """End what waits past its deadline or without a reader."""
+        failed: list[str] = []
+        cancelled: list[str] = []
+        for generation in self.in_state("queued"):
+            if generation.deadline <= now:
+                self.dequeue(generation)
+                self.finish(generation, terminals.DEADLINE, now)
+                failed.append(generation.id)
+            elif generation.has_no_reader(now):
+                self.dequeue(generation)
+                self.finish(generation, terminals.CANCELLED["reader_gone"], now)
+                cancelled.append(generation.id)
+        return Reaped((), tuple(failed), tuple(cancelled))
+
+    def take_back(self, generation: Generation, now: int, *, died: bool) -> Fate:
+        """A lease is over: back to the front, or the end."""
+        generation.deaths += died
+        by = generation.cancel or ("reader_gone" if generation.has_no_reader(now) else None)
+        if by is not None:
+            self.finish(generation, terminals.CANCELLED[by], now)
+            return "cancelled"
+        if generation.deaths > self.config.max_deaths:
+            self.finish(generation, terminals.CRASHED, now)
+            return "failed"
+        if generation.deadline <= now:
+            self.finish(generation, terminals.DEADLINE, now)
+            return "failed"
+        self.enqueue(generation, "utility" if generation.lane == "utility" else "front")
+        return "requeued"
+
+    def restore(self, generation: Generation, claim: Claim, now: int) -> None:
+        """Renew the lease and the incarnation of `claim`; the log is set already."""
+        generation.usage = snapshot_usage(generation.folded)
+        generation.incarnation = claim.incarnation
+        generation.lease_till = now + ms(self.config.lease_s)
+        if generation.folded.terminal is not None:
+            self.close(generation, now)
