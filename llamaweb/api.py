@@ -5,14 +5,19 @@ A handler here is the only place where an exception becomes a response; routes j
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 import pydantic
 import structlog
+from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, resolve
 from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI, Router
@@ -75,6 +80,14 @@ def respond(reply: ErrorReply) -> HttpResponse:
 async def not_found(request: HttpRequest, _rest: str = "") -> HttpResponse:
     """Any address below /v1 that nobody serves."""
     return respond(ErrorReply(404, error_body(404, "File Not Found")))
+
+
+@csrf_exempt
+async def without_v1(request: HttpRequest, **_parts: str) -> HttpResponseBase:
+    """The same route without its /v1, as llama-server has it for some."""
+    match = resolve(f"/v1{request.path_info}")
+    response: HttpResponseBase = await match.func(request, **match.kwargs)
+    return response
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -177,6 +190,31 @@ def openai_family(namespace: str, *routers: str | Router) -> NinjaAPI:
     for router in routers:
         api.add_router("", router)
     return api
+
+
+def _in_shape(view: Any) -> Any:
+    """`view`, whose refusal of a method is JSON like all others."""
+
+    @csrf_exempt
+    @functools.wraps(view)
+    async def call(request: HttpRequest, **parts: Any) -> HttpResponseBase:
+        response: HttpResponseBase = await view(request, **parts)
+        if not isinstance(response, HttpResponseNotAllowed):
+            return response
+        allowed = response["Allow"]
+        body = error_body(405, f"use {allowed}")
+        return respond(ErrorReply(405, body, {"Allow": allowed}))
+
+    return call
+
+
+def family_urls(api: NinjaAPI) -> tuple[Sequence[URLPattern], str, str]:
+    """What to mount for `api`."""
+    patterns, app_name, namespace = api.urls
+    for pattern in patterns:
+        if iscoroutinefunction(pattern.callback):
+            pattern.callback = _in_shape(pattern.callback)
+    return patterns, app_name, namespace
 
 
 openai_api = openai_family("openai", "inference.edge.openai.routes.router")

@@ -18,7 +18,7 @@ from pathlib import Path
 PRIVATE_MODE = 0o700
 KEY_MODE = 0o600
 UMASK = 0o077
-KEY_BYTES = 32
+KEY_BYTES = 48
 # A socket's address holds 108 bytes; the server needs a few for its temporary name.
 SOCKET_PATH_BYTES = 100
 KEY_NAMES = ("django_secret", "api_key_hmac", "metrics_token", "redis_password")

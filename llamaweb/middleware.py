@@ -68,15 +68,17 @@ class RequestContext(_Middleware):
     """Gives every request an id that logs and the answer carry; the client can't choose it."""
 
     def before(self, request: HttpRequest) -> None:
-        """Start a fresh log context."""
+        """Start a fresh log context; 400 for a host name that isn't ours."""
         request_id = new_id("req_")
         request.META["llamaweb.request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
+        request.get_host()
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> None:
-        """Name the id."""
+        """Name the id; no browser may take an answer for something else than it says it is."""
         response[REQUEST_ID_HEADER] = request.META["llamaweb.request_id"]
+        response["X-Content-Type-Options"] = "nosniff"
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """A throttled login form, for one, is a page of Django's that knows nothing of us."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
-from llamaweb.api import not_found, openai_api
+from llamaweb.api import family_urls, not_found, openai_api, without_v1
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("inference.edge.urls")),
     path("v1/", not_found),
-    path("v1/", openai_api.urls),
+    path("v1/", family_urls(openai_api)),
     path("v1/<path:_rest>", not_found),
     path("v1", not_found),
+    path("chat/completions", without_v1),
+    path("models", without_v1),
+    path("models/<path:name>", without_v1),
     path("", include("frontend.urls")),
 ]
 

@@ -7,6 +7,9 @@ import re
 import pytest
 from django.conf import settings
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from tests.factories import UserFactory
 
 pytestmark = pytest.mark.django_db
 HOME = "https://app.example.org"
@@ -23,6 +26,35 @@ def test_pages_are_locked_down() -> None:
     assert response["X-Frame-Options"] == "DENY"
     assert response["Referrer-Policy"] == "same-origin"
     assert response["Cross-Origin-Opener-Policy"] == "same-origin"
+
+
+def test_api_answers_are_not_guessed_at() -> None:
+    assert Client().get("/v1/nothing")["X-Content-Type-Options"] == "nosniff"
+
+
+def test_api_requests_touch_no_cookie(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    client = Client()
+    client.force_login(UserFactory.create())
+    with django_assert_num_queries(0):
+        response = client.get("/v1/nothing")
+    assert not response.cookies
+    assert "Vary" not in response
+
+
+def test_forms_of_other_pages_are_refused() -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert client.post("/admin/login/", {"username": "a", "password": "b"}).status_code == 403
+
+
+def test_pages_speak_the_readers_language() -> None:
+    page = Client().get("/admin/login/", headers={"Accept-Language": "de"})
+    assert page["Content-Language"] == "de"
+    assert "Passwort" in page.content.decode()
+
+
+@pytest.mark.parametrize("address", ["/admin/login/", "/v1/nothing", "/health"])
+def test_an_unknown_host_is_refused(address: str) -> None:
+    assert Client().get(address, headers={"Host": "evil.example"}).status_code == 400
 
 
 def test_each_request_has_an_id_that_clients_can_not_choose() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from asgiref.sync import sync_to_async
-from channels.layers import get_channel_layer
+from channels_redis.core import RedisChannelLayer
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
@@ -44,7 +44,7 @@ def test_celery_reaches_the_server_and_sends_json_with_our_prefix(redis_server: 
 
 
 async def test_the_channel_layer_reaches_it_too() -> None:
-    layer = get_channel_layer()
+    layer = RedisChannelLayer(**settings.CHANNEL_LAYERS["default"]["CONFIG"])
     channel = await layer.new_channel()
     await layer.send(channel, {"type": "hello", "n": 1})
     assert await layer.receive(channel) == {"type": "hello", "n": 1}

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from asgiref.testing import ApplicationCommunicator
 
+# Channels closes old connections of its thread, whether they were used or not.
+pytestmark = pytest.mark.django_db(transaction=True)
+
 
 async def answer(origin: str | None) -> dict[str, Any]:
     """How the application answers a handshake at an address nobody serves."""
