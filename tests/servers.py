@@ -5,6 +5,7 @@ Both are used as context managers; what they started has ended when the block ha
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -99,4 +100,5 @@ def postgres() -> Iterator[str]:
         yield server.get_uri()
     finally:
         server.cleanup()
+        atexit.unregister(server._cleanup)  # it would make its lock file again
         shutil.rmtree(folder, ignore_errors=True)
