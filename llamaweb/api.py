@@ -17,7 +17,7 @@ from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
-from django.urls import URLPattern, resolve
+from django.urls import URLPattern, URLResolver, resolve
 from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI, Router
@@ -28,6 +28,7 @@ from ninja.renderers import BaseRenderer
 from inference.edge.errors import ErrorReply, error_body, error_reply
 from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.lib.errors import InvalidError, LlamawebError
+from llamaweb.page_middleware import is_api
 
 log = structlog.get_logger(__name__)
 
@@ -92,14 +93,14 @@ async def without_v1(request: HttpRequest, **_parts: str) -> HttpResponseBase:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400: an unknown host name, for one."""
-    if request.path.startswith("/v1/"):
+    if is_api(request):
         return respond(ErrorReply(400, error_body(400, "bad request")))
     return defaults.bad_request(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: what fails outside the routes, in middleware."""
-    if request.path.startswith("/v1/"):
+    if is_api(request):
         return respond(ErrorReply(500, _internal(request)))
     return defaults.server_error(request)
 
@@ -208,11 +209,11 @@ def _in_shape(view: Any) -> Any:
     return call
 
 
-def family_urls(api: NinjaAPI) -> tuple[Sequence[URLPattern], str, str]:
+def family_urls(api: NinjaAPI) -> tuple[Sequence[URLPattern | URLResolver], str, str]:
     """What to mount for `api`."""
     patterns, app_name, namespace = api.urls
     for pattern in patterns:
-        if iscoroutinefunction(pattern.callback):
+        if isinstance(pattern, URLPattern) and iscoroutinefunction(pattern.callback):
             pattern.callback = _in_shape(pattern.callback)
     return patterns, app_name, namespace
 

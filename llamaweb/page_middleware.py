@@ -22,7 +22,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.locale import LocaleMiddleware
 from django.middleware.security import SecurityMiddleware
 
-API_PREFIXES = ("/v1/", "/health", "/metrics")
+API_PREFIXES = ("/v1/", "/chat/completions", "/models", "/health", "/metrics")
 
 
 def is_api(request: HttpRequest) -> bool:

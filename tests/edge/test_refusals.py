@@ -130,11 +130,3 @@ async def test_late_errors_come_in_the_stream(
 async def test_unknown_model(fake: FakeInference, wire: Wire) -> None:
     status, body = await wire.post(CHAT, model="gpt-99")
     assert (status, body["error"]["type"]) == (404, "not_found_error")
-
-
-async def test_models(fake: FakeInference, wire: Wire) -> None:
-    card = {"id": "tiny", "object": "model", "created": 1_700_000_000, "owned_by": "llamaweb"}
-    response = await wire.client.get("/v1/models")
-    assert response.json() == {"object": "list", "data": [card]}
-    assert (await wire.client.get("/v1/models/tiny")).json() == card
-    assert (await wire.client.get("/v1/models/other/x")).status_code == 404

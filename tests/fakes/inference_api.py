@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from inference import api
-from inference.api import ModelInfo
+from inference.api import EngineSummary, ModelInfo
 from inference.protocol.events import CancelledBy, Entry, Event, is_terminal
 from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import Cursor, Position, Read
@@ -31,6 +31,7 @@ class FakeInference:
     cancelled: list[tuple[str, CancelledBy]] = field(default_factory=list)
     reading: set[str] = field(default_factory=set)
     num_slots: int = 4
+    max_context: int = 8192
 
     async def generation_submit(self, request: GenerateRequest) -> Position:
         if self.refusal is not None and len(self.submitted) >= self.refuse_from:
@@ -70,6 +71,12 @@ class FakeInference:
     async def model_list(self) -> list[ModelInfo]:
         return [await self.model_resolve(None)]
 
+    async def engine_status(self, name: str | None = None) -> EngineSummary:
+        info = await self.model_resolve(name)
+        if not self.max_context:
+            return EngineSummary(False, "loading", info.name)
+        return EngineSummary(True, "", info.name, self.max_context)
+
     async def wait_cancelled(self, count: int = 1) -> None:
         """Until so many generations were cancelled and nothing is read any more."""
         async with asyncio.timeout(WAIT_S):
@@ -84,6 +91,7 @@ class FakeInference:
             "generation_cancel",
             "model_resolve",
             "model_list",
+            "engine_status",
         ):
             monkeypatch.setattr(api, name, getattr(self, name))
 

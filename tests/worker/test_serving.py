@@ -148,3 +148,14 @@ def test_what_the_engine_cannot_do_says_so(bench: Bench) -> None:
     terminal = bench.ended("u-1").terminal
     assert isinstance(terminal, Failed)
     assert terminal.code == "not_supported"
+
+
+def test_p11_an_answer_longer_than_the_context_ends_with_length(bench: Bench) -> None:
+    """The prompt fits, what is asked for doesn't: as much as fits, and the client is told."""
+    bench.start(context_len=256, reply="y" * 1000)
+    prompt = TextPrompt("x" * 250)
+    log = bench.ended(bench.submit(generate(prompt=prompt, limits=Limits(max_tokens=500))))
+    assert isinstance(log.terminal, Finished)
+    assert log.terminal.reason == "length"
+    assert text_of(log) == "y" * 6
+    assert log.terminal.usage.prompt_tokens + log.terminal.usage.completion_tokens == 256

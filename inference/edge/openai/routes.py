@@ -15,6 +15,7 @@ from inference.edge.openai.convert import SubmitContext, chat_requests, text_req
 from inference.edge.openai.replies import reply
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
 from llamaweb.accounts.caller import Caller
+from llamaweb.lib.errors import LlamawebError
 
 router = Router(tags=["openai"])
 
@@ -44,17 +45,34 @@ async def completions(
 @router.get("/models", response={200: dict[str, Any]}, summary="Models")
 async def models(request: HttpRequest) -> dict[str, Any]:
     """All models that may be named in a request, the default one first."""
-    return {"object": "list", "data": [_model_body(info) for info in await api.model_list()]}
+    infos = await api.model_list()
+    data = [await _model_body(info, is_default=not index) for index, info in enumerate(infos)]
+    return {"object": "list", "data": data}
 
 
 @router.get("/models/{path:name}", response={200: dict[str, Any]}, summary="One model")
 async def model(request: HttpRequest, name: str) -> dict[str, Any]:
     """One model."""
-    return _model_body(await api.model_resolve(name))
+    info = await api.model_resolve(name)
+    default = await api.model_resolve(None)
+    return await _model_body(info, is_default=info.name == default.name)
 
 
-def _model_body(info: ModelInfo) -> dict[str, Any]:
-    return {"id": info.name, "object": "model", "created": info.created, "owned_by": OWNED_BY}
+async def _model_body(info: ModelInfo, *, is_default: bool) -> dict[str, Any]:
+    """`meta` is null while no engine serves the model: only an engine knows the context."""
+    try:
+        summary = await api.engine_status(info.name)
+        meta = {"n_ctx": summary.max_context} if summary.ready else None
+    except LlamawebError:  # the list is of use without the queue, too
+        meta = None
+    return {
+        "id": info.name,
+        "aliases": ["default"] if is_default else [],
+        "object": "model",
+        "created": info.created,
+        "owned_by": OWNED_BY,
+        "meta": meta,
+    }
 
 
 async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
