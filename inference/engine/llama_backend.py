@@ -66,6 +66,7 @@ class LlamaBackend:
         self._candidates = Candidates(self.tokenizer.vocab_len)
         self._make_batch()
         self._num_outputs = 0
+        self._rows: Logits | None = None  # of this decode
         self._logits: Logits = np.empty((0, 0), np.float32)
         self._logits_key = (0, 0)
 
@@ -83,7 +84,7 @@ class LlamaBackend:
         raw.token = batch.tokens.ctypes.data_as(llama_cpp.llama_token_p)
         raw.pos = ctypes.cast(batch.positions.ctypes.data, ctypes.POINTER(llama_cpp.llama_pos))
         raw.logits = ctypes.cast(batch.wants_logits.ctypes.data, ctypes.POINTER(ctypes.c_int8))
-        self._num_outputs = 0
+        self._num_outputs, self._rows = 0, None
         code = llama_cpp.llama_decode(self._context, raw)
         if code != 0:
             raise BackendError(f"llama_decode: {DECODE_ERRORS.get(code, 'fatal error')} ({code})")
@@ -93,6 +94,13 @@ class LlamaBackend:
         """See `Backend.logits`."""
         if not 0 <= output < self._num_outputs:
             raise BackendError("these logits weren't asked for")
+        if self._rows is None:
+            self._rows = self._read_rows()
+        row: Logits = self._rows[output]
+        return row
+
+    def _read_rows(self) -> Logits:
+        """All logits of the last decode, in place; the call waits until they are computed."""
         base = ctypes.cast(llama_cpp.llama_get_logits(self._context), ctypes.c_void_p).value
         if not base:
             raise BackendError("there are no logits")
@@ -102,8 +110,7 @@ class LlamaBackend:
             cells: Any = (ctypes.c_float * (shape[0] * shape[1])).from_address(base)
             self._logits = np.frombuffer(cells, np.float32).reshape(shape)
             self._logits_key = key
-        row: Logits = self._logits[output]
-        return row
+        return self._logits
 
     def sampler(self, chain: Chain, seed: int) -> Sampler:
         """See `Backend.sampler`."""

@@ -17,6 +17,8 @@ from inference.protocol import events, requests, results
 
 T = TypeVar("T")
 TAG = "t"
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_quote = json.encoder.encode_basestring
 VERSION = "version"  # always written, so that a later version is never taken for this one
 
 
@@ -134,15 +136,30 @@ def _dataclass_from_plain(cls: type, data: Any) -> Any:
 
 
 def _dumps(value: Any) -> str:
-    return json.dumps(to_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(to_plain(value))
+
+
+def _parse(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(str(error)) from error
 
 
 def _loads(hint: Any, text: str | bytes) -> Any:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DecodeError(str(error)) from error
-    return from_plain(hint, data)
+    return from_plain(hint, _parse(text))
+
+
+def _plain_delta(data: Any) -> events.Delta | None:
+    """The delta in `data` if it is one of text, token ids and draws; else None."""
+    if type(data) is not dict or data.get(TAG) != "Delta":
+        return None
+    text, ids, draws = data.get("text"), data.get("token_ids"), data.get("draws")
+    if type(text) is not str or type(ids) is not list or len(data) != 3 + (draws is not None):
+        return None
+    if not all(type(token_id) is int for token_id in ids) or type(draws) not in (int, type(None)):
+        return None
+    return events.Delta(text, tuple(ids), draws or 0)
 
 
 def encode_request(request: requests.EngineRequest) -> str:
@@ -161,6 +178,11 @@ def decode_request(text: str | bytes) -> requests.EngineRequest:
 
 def encode_event(event: events.Event) -> str:
     """JSON text of an event."""
+    if type(event) is events.Delta and event.kind == "content" and not event.logprobs:
+        # One a token: the short way to the same text.
+        ids = ",".join(map(str, event.token_ids))
+        draws = f',"draws":{event.draws}' if event.draws else ""
+        return f'{{"t":"Delta","text":{_quote(event.text)},"token_ids":[{ids}]{draws}}}'
     return _dumps(event)
 
 
@@ -170,7 +192,9 @@ def decode_event(text: str | bytes) -> events.Event:
     Raises:
         DecodeError: not an event of this version.
     """
-    return typing.cast(events.Event, _loads(events.Event, text))
+    data = _parse(text)
+    delta = _plain_delta(data)  # one a token: the short way to the same value
+    return delta or typing.cast(events.Event, from_plain(events.Event, data))
 
 
 def encode_snapshot(snapshot: events.Snapshot) -> str:

@@ -15,6 +15,8 @@ from inference.protocol.codec import (
     encode_event,
     encode_request,
     encode_snapshot,
+    from_plain,
+    to_plain,
 )
 from inference.protocol.events import Delta, Entry, Event, Started
 from inference.protocol.fold import EMPTY, fold
@@ -33,6 +35,34 @@ def test_requests_survive(request: EngineRequest) -> None:
 @given(s.events)
 def test_events_survive(event: Event) -> None:
     assert decode_event(encode_event(event)) == event
+
+
+@given(s.deltas)
+def test_the_short_way_of_deltas_gives_the_same_text(delta: Delta) -> None:
+    text = json.dumps(to_plain(delta), ensure_ascii=False, separators=(",", ":"))
+    assert encode_event(delta) == text
+    assert decode_event(text) == from_plain(Delta, to_plain(delta)) == delta
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"text": None},
+        {"text": 1},
+        {"token_ids": None},
+        {"token_ids": [1, True]},
+        {"token_ids": [1, 1.0]},
+        {"draws": True},
+        {"draws": "1"},
+        {"draws": None},
+        {"kind": "shout"},
+        {"unknown": 1},
+    ],
+)
+def test_a_damaged_delta_is_refused(damage: dict[str, object]) -> None:
+    plain = json.loads(encode_event(Delta("hi", (1, 2), 3)))
+    with pytest.raises(DecodeError):
+        decode_event(json.dumps({**plain, **damage}))
 
 
 @given(s.deltas, s.terminals)
