@@ -10,7 +10,7 @@ N ?= 50
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run dev install install-dev test test-python test-frontend check fmt bench faults lock clean
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt bench faults screenshots lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: install-dev ## Measure engine and server, side by side (minutes)
 
 faults: install-dev ## Kill processes in the middle of answers, N schedules (N=50)
 	@$(BIN)/python -m tests.faults --schedules $(N) $(ARGS)
+
+screenshots: install-dev ## Draw docs/screenshots anew
+	@$(BIN)/python -m tests.browser.screenshots
 
 lock: install-dev ## Write all locks anew from pyproject.toml and package.json
 	$(COMPILE) pyproject.toml -o requirements.lock

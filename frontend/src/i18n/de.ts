@@ -1,7 +1,7 @@
 import type { Catalogue } from "./en";
 
 export const de: Catalogue = {
-  tagline: "Chat und Inferenz auf dem eigenen Rechner.",
+  tagline: "Sprachmodelle auf dem eigenen Rechner, hinter der OpenAI-API.",
   state: {
     checking: "Server wird gesucht",
     ready: "Bereit",
@@ -14,19 +14,18 @@ export const de: Catalogue = {
     starting: "Das Modell wird geladen.",
     unreachable: "Der Server antwortet nicht. Diese Seite versucht es weiter.",
   },
-  model: "Modell",
-  models: "Modelle",
-  modelNeedsKey: "Sichtbar mit einem API-Schlüssel",
-  address: "Adresse",
-  tryIt: "Ausprobieren",
-  tryItHint: "Jeder Client der OpenAI-API passt. YOUR_KEY durch den eigenen Schlüssel ersetzen.",
-  makeKey: "Noch kein Schlüssel? Auf dem Server:",
+  address: "Adresse für Clients",
+  makeKey: "Schlüssel anlegen",
+  makeKeyHint: "Auf dem Server, im Ordner des Programms. Der Schlüssel wird einmal gezeigt.",
+  keyTitle: "Erstes Konto und Schlüssel",
+  ask: "Etwas fragen",
+  askHint: "Jeder Client der OpenAI-API passt. YOUR_KEY durch den Schlüssel ersetzen.",
+  askTitle: "Antwort im Strom",
   copy: "Kopieren",
   copied: "Kopiert",
   copyFailed: "Text zum Kopieren markieren",
-  copyLabel: "Beispiel kopieren",
-  copyKeyLabel: "Befehle kopieren",
   example: "Sag Hallo in fünf Wörtern.",
+  more: "Mehr",
   admin: "Verwaltung",
-  source: "Schnittstelle",
+  description: "API-Beschreibung",
 };

@@ -1,6 +1,6 @@
 /** Every text of the interface; other languages have exactly these keys. */
 export const en = {
-  tagline: "Chat and inference on your own machine.",
+  tagline: "Language models on your own machine, behind the OpenAI API.",
   state: {
     checking: "Looking for the server",
     ready: "Ready",
@@ -13,21 +13,20 @@ export const en = {
     starting: "The model is being loaded.",
     unreachable: "The server doesn't answer. This page keeps trying.",
   },
-  model: "Model",
-  models: "Models",
-  modelNeedsKey: "Listed for those who have an API key",
-  address: "Address",
-  tryIt: "Try it",
-  tryItHint: "Any client of the OpenAI API works. Put your API key in place of YOUR_KEY.",
-  makeKey: "No key yet? On the server:",
+  address: "Address for clients",
+  makeKey: "Make a key",
+  makeKeyHint: "On the server, in the folder of the program. The key is shown once.",
+  keyTitle: "First account and key",
+  ask: "Ask something",
+  askHint: "Any client of the OpenAI API works. Put your key in place of YOUR_KEY.",
+  askTitle: "Streamed answer",
   copy: "Copy",
   copied: "Copied",
   copyFailed: "Select the text to copy it",
-  copyLabel: "Copy the example",
-  copyKeyLabel: "Copy the commands",
   example: "Say hello in five words.",
+  more: "More",
   admin: "Administration",
-  source: "Application interface",
+  description: "API description",
 } as const;
 
 type Texts<T> = { [K in keyof T]: T[K] extends string ? string : Texts<T[K]> };

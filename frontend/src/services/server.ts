@@ -12,17 +12,3 @@ export async function fetchHealth(): Promise<HealthAnswer | null> {
     return null;
   }
 }
-
-/** The ids of the models; null when the server doesn't tell us. */
-export async function fetchModels(): Promise<string[] | null> {
-  try {
-    const response = await fetch("/v1/models", { signal: AbortSignal.timeout(CALL_MS) });
-    if (!response.ok) {
-      return null;
-    }
-    const { data } = (await response.json()) as { data: { id: string }[] };
-    return data.map((model) => model.id);
-  } catch {
-    return null;
-  }
-}

@@ -1,10 +1,9 @@
 import { healthOf, waitMs, type Health } from "../domain/health";
-import { fetchHealth, fetchModels } from "../services/server";
+import { fetchHealth } from "../services/server";
 
 /** The server as this page sees it, asked again and again while the page is looked at. */
 export class Server {
   health = $state<Health>({ state: "checking", reason: "" });
-  models = $state<string[] | null>(null);
 
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -34,15 +33,11 @@ export class Server {
     if (!this.#watching) {
       return;
     }
-    const isNews = health.state === "ready" && this.health.state !== "ready";
     this.#failures = health.state === "ready" ? 0 : this.#failures + 1;
     this.health = health;
     clearTimeout(this.#timer);
     if (document.visibilityState === "visible") {
       this.#timer = setTimeout(() => void this.#ask(), waitMs(health.state, this.#failures));
-    }
-    if (isNews) {
-      this.models = await fetchModels();
     }
   }
 }
