@@ -29,7 +29,7 @@ CancelledBy: TypeAlias = Literal["user", "reader_gone", "owner", "shutdown", "de
 
 @dataclass(frozen=True, slots=True)
 class TokenProb:
-    """One candidate. `logprob` is finite; `prob` replaces it after sampling. `token_bytes` as ints."""
+    """One candidate token: its bytes as integers and a finite log-probability."""
 
     token_id: int
     token_bytes: tuple[int, ...]

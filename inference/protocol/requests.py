@@ -63,7 +63,7 @@ class ChatPrompt:
 
 @dataclass(frozen=True, slots=True)
 class TextPrompt:
-    """Raw text; special tokens are parsed, a beginning-of-text token is added as the model wants."""
+    """Raw text; special tokens are parsed, beginning-of-text is added as the model wants."""
 
     text: str
 

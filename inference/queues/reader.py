@@ -29,7 +29,7 @@ from llamaweb.lib.ids import new_id
 
 READ_LIMIT: Final = 512  # entries of one generation at once
 IDLE_CHECK_S: Final = 5.0  # a silent generation is looked at that often
-GONE_PATIENCE_S: Final = 10.0  # a lost generation is given back by its engine or the sweep (5 s)
+GONE_PATIENCE_S: Final = 30.0  # a lost generation is given back by its engine, or by a sweep
 GONE_RETRY_S: Final = 0.2
 SERVER_PATIENCE_S: Final = 30.0  # how long a reader outlives its server
 BACKOFF_S: Final = 0.05

@@ -6,6 +6,7 @@ Every change of state is a guarded update: the one who changed the row goes on.
 from __future__ import annotations
 
 import logging
+import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ON_FINISH = "generation_finalise"
-MISSING_GRACE_S = 10.0  # a living engine may still write back what Redis lost
+MISSING_GRACE_S = 3.0  # a living engine may still write back what Redis lost
 READ_LIMIT = 4096
+SWEEP_BUDGET_S = 4.0  # less than the time between two sweeps
 
 
 def generation_create(*, owner: User, request: GenerateRequest) -> Generation:
@@ -145,6 +147,7 @@ def generation_sweep(now: datetime | None = None) -> dict[str, int]:
     outlived its deadline without anybody knowing of it.
     """
     now = now or timezone.now()
+    until_ts = time.monotonic() + SWEEP_BUDGET_S
     queue = bus.sync_queue()
     done = {"submitted": 0, "stored": 0, "interrupted": 0}
     for model in queue.models():
@@ -152,6 +155,9 @@ def generation_sweep(now: datetime | None = None) -> dict[str, int]:
     for generation in Generation.objects.filter(state=Generation.State.QUEUED).order_by(
         "created_at"
     )[: settings.SWEEP_LIMIT]:
+        if time.monotonic() > until_ts:
+            log.warning("the sweep ran out of time; the next one goes on")
+            break
         status = queue.status(generation.model_name, generation.id)
         if status is None:
             done[_sweep_missing(generation, now)] += 1

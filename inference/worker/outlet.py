@@ -160,10 +160,14 @@ def shape(running: Running, events: Sequence[Event]) -> list[Event]:
     """The events as readers of this log should see them.
 
     A resumed generation has started already: its second start, and progress behind what readers
-    saw, stay hidden, and the usage keeps the first start's cached tokens.
+    saw, stay hidden, and the usage keeps the first start's cached tokens. The engine doesn't know
+    how long the request waited.
     """
     out: list[Event] = []
     for event in events:
+        if isinstance(event, Finished):
+            timings = replace(event.timings, queued_ms=running.claim.queued_s * 1e3)
+            event = replace(event, timings=timings)
         if running.resumed:
             if isinstance(event, Started | Progress):
                 continue

@@ -10,16 +10,6 @@ from tests.stack import Stack
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
 
 SEEDS = [1, 2, 3]
-DELAY_MS = "30"
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Stack:
-    with Stack(
-        tmp_path_factory.mktemp("faults"), env={"LLAMAWEB_MOCK_DELAY_MS": DELAY_MS}
-    ) as stack:
-        stack.wait_ready()
-        yield stack
 
 
 @pytest.mark.parametrize("seed", SEEDS)

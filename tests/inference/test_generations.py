@@ -1,0 +1,174 @@
+"""Owned generations: committed first, queued after, stored once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from inference.models import Generation
+from inference.protocol.events import Cancelled, Delta, Failed, Finished, Started, Terminal, Usage
+from inference.queues.contract import Append, Queue
+from inference.registry import generations
+from llamaweb.lib.errors import BusyError, InvalidError, NotFoundError
+from tests.inference.conftest import owned
+
+pytestmark = [
+    pytest.mark.usefixtures("both_databases"),
+    pytest.mark.django_db(transaction=True),
+]
+
+
+def run(queue: Queue, terminal: Terminal, text: str = "hello") -> None:
+    """Be an engine for everything that waits."""
+    for claim in queue.claim("mock", "e", slots=9, idle=True):
+        append = Append(
+            claim.request.generation_id,
+            claim.epoch,
+            claim.incarnation,
+            0,
+            (Started(3, 1), Delta(text, (1, 2)), terminal),
+        )
+        assert queue.append("mock", "e", [append]) == ("ok",)
+
+
+def test_nothing_is_queued_before_the_commit(queue: Queue, alice: Any) -> None:
+    request = owned(alice)
+    with transaction.atomic():
+        generations.generation_create(owner=alice, request=request)
+        assert queue.status("mock", request.generation_id) is None
+    status = queue.status("mock", request.generation_id)
+    assert status is not None
+    assert status.state == "queued"
+
+
+def test_a_rollback_leaves_nothing(queue: Queue, alice: Any) -> None:
+    request = owned(alice)
+    with transaction.atomic():
+        generations.generation_create(owner=alice, request=request)
+        transaction.set_rollback(True)
+    assert queue.status("mock", request.generation_id) is None
+    assert not Generation.objects.filter(id=request.generation_id).exists()
+
+
+@pytest.mark.parametrize(
+    "values", [{"keep": False}, {"on_finish": None}, {"on_finish": "os.system"}]
+)
+def test_only_requests_that_go_on_alone_are_owned(alice: Any, values: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError):
+        generations.generation_create(owner=alice, request=owned(alice, **values))
+
+
+@pytest.mark.parametrize(
+    ("terminal", "state", "reason", "code"),
+    [
+        (Finished("stop", Usage(3, 2, 1)), "finished", "stop", ""),
+        (Finished("length", Usage(3, 2, 1)), "finished", "length", ""),
+        (Cancelled("user", Usage(3, 2, 1)), "cancelled", "cancelled", ""),
+        (Failed("engine_failed", "no", usage=Usage(3, 2, 1)), "failed", "error", "engine_failed"),
+    ],
+)
+def test_each_end_is_stored_once(
+    queue: Queue, alice: Any, terminal: Terminal, state: str, reason: str, code: str
+) -> None:
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    assert not generations.generation_finalise(row.id)
+    run(queue, terminal)
+    assert [entry.generation_id for _, entry in queue.finished()] == [row.id]
+    assert generations.generation_finalise(row.id)
+    assert queue.finished() == ()
+    row.refresh_from_db()
+    assert (row.state, row.finish_reason, row.error_code) == (state, reason, code)
+    assert row.parts == [["content", "hello"]]
+    assert (row.prompt_tokens, row.completion_tokens, row.cached_tokens) == (3, 2, 1)
+    ended_at = row.ended_at
+    assert generations.generation_finalise(row.id)  # again: nothing changes
+    row.refresh_from_db()
+    assert row.ended_at == ended_at
+
+
+def test_only_one_of_two_writers_stores(queue: Queue, alice: Any) -> None:
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    run(queue, Finished("stop"))
+    snapshot = generations.read_all(queue, "mock", row.id)
+    assert snapshot is not None
+    assert generations.generation_store(row.id, snapshot)
+    assert not generations.generation_store(row.id, snapshot)
+
+
+def test_the_sweep_stores_what_ended_unseen(queue: Queue, alice: Any) -> None:
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    run(queue, Finished("stop"))
+    assert generations.generation_sweep()["stored"] == 1
+    row.refresh_from_db()
+    assert row.state == "finished"
+
+
+def test_the_sweep_submits_what_the_queue_lost_after_a_grace(
+    queue: Queue, alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(generations, "generation_submit_committed", lambda _request: None)
+        row = generations.generation_create(owner=alice, request=owned(alice))
+    now = timezone.now()
+    generations.generation_sweep(now)
+    assert queue.status("mock", row.id) is None
+    later = now + timedelta(seconds=generations.MISSING_GRACE_S)
+    generations.generation_sweep(later)
+    assert queue.status("mock", row.id) is not None
+    generations.generation_sweep(later)
+    row.refresh_from_db()
+    assert row.missing_since is None
+
+
+def test_the_sweep_interrupts_what_nobody_knows_past_its_deadline(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generations, "generation_submit_committed", lambda _request: None)
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    generations.generation_sweep(timezone.now() + timedelta(seconds=120))
+    row.refresh_from_db()
+    assert (row.state, row.error_code) == ("interrupted", "deadline_exceeded")
+
+
+def test_a_full_queue_leaves_the_row_to_the_sweep(
+    queue: Queue, alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_args: Any, **_kwargs: Any) -> None:
+        raise BusyError("full", reason="queue_full", retry_after_s=1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(queue), "submit", full)
+        row = generations.generation_create(owner=alice, request=owned(alice))
+    now = timezone.now()
+    generations.generation_sweep(now)
+    generations.generation_sweep(now + timedelta(seconds=generations.MISSING_GRACE_S))
+    assert queue.status("mock", row.id) is not None
+
+
+def test_only_the_owner_gets_it(alice: Any, carol: Any) -> None:
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    assert generations.generation_get(owner=alice, generation_id=row.id) == row
+    messages = []
+    for owner, generation_id in [(carol, row.id), (carol, "absent")]:
+        with pytest.raises(NotFoundError) as caught:
+            generations.generation_get(owner=owner, generation_id=generation_id)
+        messages.append(caught.value.message)
+    assert messages[0] == messages[1]
+
+
+def test_a_long_log_is_read_whole(queue: Queue, alice: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(generations, "READ_LIMIT", 2)
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    (claim,) = queue.claim("mock", "e", slots=1, idle=True)
+    for seq in range(7):
+        append = Append(row.id, claim.epoch, claim.incarnation, seq, (Delta(str(seq), (seq,)),))
+        queue.append("mock", "e", [append])
+    end = Append(row.id, claim.epoch, claim.incarnation, 7, (Finished("stop"),))
+    queue.append("mock", "e", [end])
+    generations.generation_finalise(row.id)
+    row.refresh_from_db()
+    assert row.parts == [["content", "0123456"]]
