@@ -101,7 +101,7 @@ class Env:
     engine: str = var(
         kinds.choice("llama", "mock"), "llama", "Engine class; mock needs no model and no CPU."
     )
-    engine_slots: int = var(kinds.integer(1, 256), 4, "Generations one engine runs side by side.")
+    engine_slots: int = var(kinds.integer(1, 64), 4, "Generations one engine runs side by side.")
     engine_context: int = var(
         kinds.integer(0, 16_777_216), 0, "Tokens a slot; 0: the smaller of the model's and 8192."
     )

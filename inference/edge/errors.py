@@ -94,8 +94,16 @@ def error_reply(error: LlamawebError) -> ErrorReply:
         headers["WWW-Authenticate"] = 'Bearer realm="llamaweb"'
     elif isinstance(error, UnavailableError):
         headers["Retry-After"] = "1"
-    body = error_body(status, error.message, type_=kind, param=param, **more)
+    message = _with_field(error.message, param)
+    body = error_body(status, message, type_=kind, param=param, **more)
     return ErrorReply(status, body, headers)
+
+
+def _with_field(message: str, param: str | None) -> str:
+    """`message`, which many clients show alone, with the field it is about."""
+    if param is None or param.rpartition(".")[2] in message:
+        return message
+    return f"{param}: {message}"
 
 
 def end_error(end: Failed | Cancelled) -> LlamawebError:

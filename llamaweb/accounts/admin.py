@@ -45,7 +45,7 @@ class AuditEventAdmin(_ReadOnly):
 class ApiKeyAdmin(_ReadOnly):
     """Keys are made by `create_api_key` and by their owners; here they can be revoked."""
 
-    list_display = ("name", "prefix", "user", "created_at", "expires_at", "revoked_at")
+    list_display = ("name", "prefix", "user", "last_used_at", "expires_at", "revoked_at")
     list_select_related = ("user",)
     search_fields = ("name", "prefix", "user__username")
     exclude = ("digest",)

@@ -257,3 +257,19 @@ async def test_bad_prompts(says: Says, wire: Wire, prompt: object, param: str) -
     says(*answer("x"))
     status, body = await wire.post(TEXT, prompt=prompt)
     assert (status, body["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"stop": 5}, "stop: must be text or a list of texts"),
+        ({"stop": ["a", 5]}, "stop[1]: must be text"),
+        ({"tools": [{}]}, "'tools' is not supported by this server"),
+    ],
+)
+async def test_the_message_alone_names_the_field(
+    says: Says, wire: Wire, body: dict[str, Any], message: str
+) -> None:
+    says(*answer("x"))
+    for path in (CHAT, TEXT):
+        assert (await wire.post(path, **body))[1]["error"]["message"] == message

@@ -31,6 +31,14 @@ async def test_ready(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
+async def test_head_has_the_status_alone(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(monkeypatch, EngineSummary(True, ""))
+    response = await AsyncClient().head(address)
+    assert (response.status_code, response.content) == (200, b"")
+    say(monkeypatch, EngineSummary(False, "model x is loading"))
+    assert (await AsyncClient().head(address)).status_code == 503
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
