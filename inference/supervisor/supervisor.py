@@ -9,53 +9,34 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from django.db import OperationalError, close_old_connections
 
 from inference.models import ModelConfig
-from inference.protocol.events import Failed
-from inference.queues.contract import Beat, Queue
-from inference.supervisor.credentials import engine_redis_url, renew_engine_users
-from inference.supervisor.engine_process import EngineProcess
-from inference.supervisor.policy import Restart, after_exit
-from inference.supervisor.specs import engine_spec
-from llamaweb.lib.errors import FailedError, UnavailableError
+from inference.queues.contract import Queue
+from inference.supervisor.credentials import renew_engine_users
+from inference.supervisor.engine import SupervisedEngine
+from inference.supervisor.housekeeping import Housekeeping
+from llamaweb.lib.errors import UnavailableError
 
 log = logging.getLogger(__name__)
 
 TICK_S = 0.2
 DESIRED_EVERY_S = 2.0  # how often the database is asked what should run
-REAP_EVERY_S = 1.0
-DISPATCH_AGAIN_S = 10.0  # a finished entry whose task was sent this long ago is sent again
-WATCHDOG_S = 60.0  # sequences run and no step ends for this long: the engine is killed
-STOP_S = 6.0  # engines that haven't drained by then are killed
-ENGINE_ID = "supervisor"
-
-
-@dataclass(slots=True)
-class Engine:
-    """A model config and the process that serves it, if one lives."""
-
-    config: ModelConfig
-    process: EngineProcess | None = None
-    restart: Restart = field(default_factory=Restart)
-    start_ts: float = 0.0
-    steps: int = -1
-    steps_ts: float = 0.0
+SWEEP_EVERY_S = 1.0
 
 
 class Supervisor:
     """Runs in one thread; `stop()` may be called from a signal handler."""
 
-    def __init__(self, queue: Queue, send_task: Callable[[str, str], None]) -> None:
+    def __init__(self, queue: Queue, housekeeping: Housekeeping) -> None:
         self._queue = queue
-        self._send_task = send_task
-        self._engines: dict[int, Engine] = {}
-        self._sent: dict[str, float] = {}
+        self._housekeeping = housekeeping
+        self._engines: dict[int, SupervisedEngine] = {}
+        self._ending: list[SupervisedEngine] = []
         self._stopping = threading.Event()
-        self._due = {"desired": 0.0, "reap": 0.0}
+        self._desired_ts = 0.0
+        self._sweep_ts = 0.0
 
     def stop(self) -> None:
         """End `run`; engines drain first."""
@@ -66,7 +47,7 @@ class Supervisor:
         try:
             while not self._stopping.wait(TICK_S):
                 try:
-                    self._tick()
+                    self._tick(time.monotonic())
                 except UnavailableError as error:
                     log.warning("redis is away: %s", error)
                 except OperationalError as error:
@@ -74,143 +55,50 @@ class Supervisor:
         finally:
             self._stop_all()
 
-    def _tick(self) -> None:
-        now = time.monotonic()
-        if now >= self._due["desired"]:
-            self._due["desired"] = now + DESIRED_EVERY_S
-            self._update_desired()
-        for engine in list(self._engines.values()):
-            self._look_after(engine, now)
-        if now >= self._due["reap"]:
-            self._due["reap"] = now + REAP_EVERY_S
+    def _tick(self, now: float) -> None:
+        if now >= self._desired_ts:
+            self._desired_ts = now + DESIRED_EVERY_S
+            self._update_desired(now)
+        for engine in [*self._engines.values(), *self._ending]:
+            engine.look_after(now)
+        self._ending = [engine for engine in self._ending if engine.is_running]
+        if now >= self._sweep_ts:
+            self._sweep_ts = now + SWEEP_EVERY_S
             renew_engine_users()
-            self._sweep_queues()
-            self._watch(now)
-        self._dispatch_finished(now)
+            self._sweep()
+        self._housekeeping.dispatch()
 
-    def _update_desired(self) -> None:
+    def _update_desired(self, now: float) -> None:
+        """Take up new and changed configs; let the engines of others drain."""
         close_old_connections()
         desired = {config.pk: config for config in ModelConfig.objects.filter(is_enabled=True)}
+        for pk, engine in list(self._engines.items()):
+            config = desired.get(pk)
+            if config is None or config.updated_at != engine.config.updated_at:
+                log.info("model %s was changed; its engine ends", engine.config.name)
+                engine.end(now)
+                self._ending.append(self._engines.pop(pk))
+        waiting = {engine.config.pk for engine in self._ending}
         for pk, config in desired.items():
-            known = self._engines.setdefault(pk, Engine(config))
-            if known.config.updated_at != config.updated_at:
-                log.info("model %s was changed; its engine starts again", config.name)
-                self._end(known)
-                self._engines[pk] = Engine(config)
-        for pk in self._engines.keys() - desired.keys():
-            self._end(self._engines.pop(pk))
+            if pk not in self._engines and pk not in waiting:
+                self._engines[pk] = SupervisedEngine(config, self._queue)
 
-    def _look_after(self, engine: Engine, now: float) -> None:
-        """Start it when it is due; say why it ended."""
-        if engine.process is None:
-            if now >= engine.start_ts:
-                self._start(engine)
-            return
-        code = engine.process.poll()
-        if code is None:
-            return
-        self._queue.engine_gone(engine.config.name, engine.process.spec.engine_id, death=code != 0)
-        engine.restart = after_exit(
-            engine.restart,
-            exit_code=code,
-            lived_s=engine.process.lived_s,
-            last_line=engine.process.last_line,
-        )
-        log.warning("model %s: %s", engine.config.name, engine.restart.reason)
-        engine.process = None
-        engine.start_ts = now + engine.restart.delay_s
-        self._tell(engine)
-
-    def _start(self, engine: Engine) -> None:
-        try:
-            spec = engine_spec(
-                engine.config,
-                redis_url=engine_redis_url(engine.config.name),
-                use_extra_bufts=engine.restart.use_extra_bufts,
-            )
-        except FailedError as error:
-            engine.restart = Restart(reason=error.message, is_unservable=True)
-            engine.start_ts = time.monotonic() + DESIRED_EVERY_S
-            self._tell(engine)
-            return
-        engine.steps = -1
-        engine.process = EngineProcess(spec)
-        log.info("model %s: engine started (pid %d)", engine.config.name, engine.process.pid)
-        self._tell(engine)
-
-    def _tell(self, engine: Engine) -> None:
-        """Let /health and administrators see what the supervisor knows."""
-        self._queue.beat(
-            engine.config.name,
-            Beat(
-                engine_id=ENGINE_ID,
-                state="stopped" if engine.process is None else "starting",
-                info={"reason": engine.restart.reason, "failures": engine.restart.failures},
-            ),
-        )
-
-    def _sweep_queues(self) -> None:
+    def _sweep(self) -> None:
         for engine in self._engines.values():
-            reaped = self._queue.reap(engine.config.name)
-            if reaped.requeued or reaped.failed:
-                log.warning(
-                    "model %s: %d leases expired, %d requests given up",
-                    engine.config.name,
-                    len(reaped.requeued),
-                    len(reaped.failed),
-                )
-            if engine.process is None and engine.restart.is_unservable:
-                reason = engine.restart.reason
-                self._queue.fail_queued(
-                    engine.config.name,
-                    Failed("model_unavailable", f"the model can't be loaded: {reason}"),
-                )
-            if engine.process is None:
-                self._tell(engine)
-
-    def _watch(self, now: float) -> None:
-        """Kill an engine that runs sequences and finishes no step."""
-        for engine in self._engines.values():
-            if engine.process is None:
-                continue
-            for status in self._queue.engines(engine.config.name):
-                if status.engine_id != engine.process.spec.engine_id:
-                    continue
-                if not status.waiting_for_step or status.steps != engine.steps:
-                    engine.steps, engine.steps_ts = status.steps, now
-                elif now - engine.steps_ts > WATCHDOG_S:
-                    log.error("model %s: no step for %.0f s", engine.config.name, WATCHDOG_S)
-                    engine.process.kill()
-
-    def _dispatch_finished(self, now: float) -> None:
-        """Send the task of every generation that ended unseen."""
-        entries = self._queue.finished()
-        pending = {entry.generation_id for _, entry in entries}
-        self._sent = {gid: ts for gid, ts in self._sent.items() if gid in pending}
-        for _, entry in entries:
-            if now - self._sent.get(entry.generation_id, -DISPATCH_AGAIN_S) >= DISPATCH_AGAIN_S:
-                self._sent[entry.generation_id] = now
-                self._send_task(entry.on_finish, entry.generation_id)
-
-    def _end(self, engine: Engine) -> None:
-        """Drain one engine, then kill it."""
-        if engine.process is None:
-            return
-        engine.process.terminate()
-        if not engine.process.wait(STOP_S):
-            engine.process.kill()
-            engine.process.wait(STOP_S)
-        code = engine.process.poll()
-        self._queue.engine_gone(engine.config.name, engine.process.spec.engine_id, death=code != 0)
-        engine.process = None
+            self._housekeeping.reap(engine.config.name)
+            if engine.unservable_reason is not None:
+                self._housekeeping.refuse(engine.config.name, engine.unservable_reason)
+            if not engine.is_running:
+                engine.tell()
+            engine.watch()
 
     def _stop_all(self) -> None:
         """Drain all engines side by side."""
-        for engine in self._engines.values():
-            if engine.process is not None:
-                engine.process.terminate()
-        for engine in self._engines.values():
+        engines = [*self._engines.values(), *self._ending]
+        for engine in engines:
+            engine.end(time.monotonic())
+        for engine in engines:
             try:
-                self._end(engine)
+                engine.wait_end()
             except UnavailableError as error:
                 log.warning("redis went first: %s", error)

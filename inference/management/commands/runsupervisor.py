@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand
 
 from inference import bus
 from inference.registry.services import starter_config_sync
+from inference.supervisor.housekeeping import Housekeeping
 from inference.supervisor.supervisor import Supervisor
 
 
@@ -29,7 +30,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """See the class."""
         starter_config_sync()
-        supervisor = Supervisor(bus.sync_queue(), send_task)
+        queue = bus.sync_queue()
+        supervisor = Supervisor(queue, Housekeeping(queue, send_task))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: supervisor.stop())
         supervisor.run()
