@@ -54,7 +54,7 @@ fmt: install-dev ## Format all code
 	$(NPM) format
 
 bench: install-dev ## Measure engine and server, side by side (minutes)
-	@$(BIN)/python -m tests.bench $(ARGS)
+	@$(BIN)/python -m tests.bench run --write $(ARGS)
 
 faults: install-dev ## Kill processes in the middle of answers, N schedules (N=50)
 	@$(BIN)/python -m tests.faults --schedules $(N) $(ARGS)
