@@ -20,7 +20,7 @@ export const de: Catalogue = {
   keyTitle: "Erstes Konto und Schlüssel",
   ask: "Etwas fragen",
   askHint: "Jeder Client der OpenAI-API passt. YOUR_KEY durch den Schlüssel ersetzen.",
-  askTitle: "Antwort im Strom",
+  askTitle: "Antwort als Stream",
   copy: "Kopieren",
   copied: "Kopiert",
   copyFailed: "Text zum Kopieren markieren",

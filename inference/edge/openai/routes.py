@@ -14,12 +14,15 @@ from inference.api import ModelInfo
 from inference.edge.openai.convert import SubmitContext, chat_requests, text_requests
 from inference.edge.openai.replies import reply
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
+from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.accounts.caller import Caller
+from llamaweb.accounts.models import Scope
 from llamaweb.lib.errors import LlamawebError
 
 router = Router(tags=["openai"])
 
 OWNED_BY = "llamaweb"
+MODELS_AUTH = ApiKeyAuth(Scope.MODELS_READ, Scope.INFERENCE)
 
 
 @router.post("/chat/completions", response={200: dict[str, Any]}, summary="Chat completion")
@@ -42,7 +45,7 @@ async def completions(
     return await reply(requests, stream=body.stream, ping_s=_ping_s(body))
 
 
-@router.get("/models", response={200: dict[str, Any]}, summary="Models")
+@router.get("/models", auth=MODELS_AUTH, response={200: dict[str, Any]}, summary="Models")
 async def models(request: HttpRequest) -> dict[str, Any]:
     """All models that may be named in a request, the default one first."""
     infos = await api.model_list()
@@ -50,7 +53,12 @@ async def models(request: HttpRequest) -> dict[str, Any]:
     return {"object": "list", "data": data}
 
 
-@router.get("/models/{path:name}", response={200: dict[str, Any]}, summary="One model")
+@router.get(
+    "/models/{path:name}",
+    auth=MODELS_AUTH,
+    response={200: dict[str, Any]},
+    summary="One model",
+)
 async def model(request: HttpRequest, name: str) -> dict[str, Any]:
     """One model."""
     info = await api.model_resolve(name)
