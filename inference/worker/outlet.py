@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from inference.protocol.events import (
     Cancelled,
@@ -27,6 +28,7 @@ from inference.worker.running import LeaseEvent, Running, RunningSet
 from llamaweb.lib.errors import UnavailableError
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 RETRY_S = 0.2  # between two tries while Redis is away
 FLUSH_DEADLINE_S = 2.0  # how long stop() waits for the last events
@@ -110,50 +112,67 @@ class Outlet:
             shaped = merge(shape(running, batch))
             if shaped:
                 held.append((running, append_of(generation_id, running, shaped)))
-        if held:
-            self._settle(held, self._write([append for _, append in held]))
+        while held:
+            held = self._settle(held, self._write([append for _, append in held]))
 
     def _write(self, batch: list[Append]) -> Sequence[AppendOutcome]:
+        """Append, however long Redis is away; a repeated append writes nothing twice."""
+        return self._patiently(lambda: self._queue.append(self._model, self._engine_id, batch))
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """`call` until Redis answers; raises UnavailableError only when told to stop."""
         while True:
             try:
-                return self._queue.append(self._model, self._engine_id, batch)
+                return call()
             except UnavailableError as error:
-                log.warning("redis is away, %d logs wait: %s", len(batch), error)
+                log.warning("redis is away, events wait: %s", error)
                 if self._stopping.wait(RETRY_S):
                     raise
 
     def _settle(
         self, held: list[tuple[Running, Append]], outcomes: Sequence[AppendOutcome]
-    ) -> None:
-        """Apply the outcome of each append to its lease."""
-        for (running, append), outcome in zip(held, outcomes, strict=True):
-            if outcome == "gap":
-                outcome = self._restore(running, append)
+    ) -> list[tuple[Running, Append]]:
+        """Apply each outcome to its lease; returns what has to be appended again.
+
+        All logs are brought up to date before the first further call to Redis: a log that lags
+        behind what was written would number the next events wrongly.
+        """
+        settled = list(zip(held, outcomes, strict=True))
+        for (running, append), outcome in settled:
+            if outcome in ("ok", "full"):
+                for event in append.events:
+                    running.log.add(event)
             if outcome == "stale":
                 self._running.remove(append.generation_id, append.epoch)
                 self._on_stale(append.generation_id)
-                continue
-            for event in append.events:
-                running.log.add(event)
-            if running.log.terminal is not None:
+            elif running.log.terminal is not None:
                 self._running.remove(append.generation_id, append.epoch)
                 self._on_ended()
-            elif outcome == "full":
-                self._queue.fold(
-                    self._model,
-                    self._engine_id,
-                    append.generation_id,
-                    append.epoch,
-                    running.log.snapshot(),
-                )
+        for (running, append), outcome in settled:
+            if outcome == "full" and running.log.terminal is None:
+                self._fold(running, append)
+        return [item for item, outcome in settled if outcome == "gap" and self._restore(*item)]
 
-    def _restore(self, running: Running, append: Append) -> AppendOutcome:
-        """Redis lost entries that it had acknowledged: write the log again, then the append."""
-        if not self._queue.restore(self._engine_id, running.claim, running.log.snapshot()):
-            return "stale"
-        log.warning("restored the log of %s after lost entries", append.generation_id)
-        outcome = self._write([append])[0]
-        return "stale" if outcome == "gap" else outcome
+    def _fold(self, running: Running, append: Append) -> None:
+        snapshot = running.log.snapshot()
+        self._patiently(
+            lambda: self._queue.fold(
+                self._model, self._engine_id, append.generation_id, append.epoch, snapshot
+            )
+        )
+
+    def _restore(self, running: Running, append: Append) -> bool:
+        """Redis lost entries that it had acknowledged: write the log again. False: not ours now."""
+        snapshot = running.log.snapshot()
+        restored = self._patiently(
+            lambda: self._queue.restore(self._engine_id, running.claim, snapshot)
+        )
+        if restored:
+            log.warning("restored the log of %s after lost entries", append.generation_id)
+        else:
+            self._running.remove(append.generation_id, append.epoch)
+            self._on_stale(append.generation_id)
+        return restored
 
 
 def shape(running: Running, events: Sequence[Event]) -> list[Event]:
