@@ -113,7 +113,7 @@ def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
     """Write the end of a generation; False if somebody else did."""
     terminal = snapshot.terminal
     values: dict[str, object] = {
-        "parts": [list(part) for part in snapshot.parts],
+        "parts": [[kind, storable(text)] for kind, text in snapshot.parts],
         "ended_at": timezone.now(),
         "missing_since": None,
     }
@@ -126,7 +126,7 @@ def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
             "state": Generation.State.FAILED,
             "finish_reason": "error",
             "error_code": terminal.code,
-            "error_message": terminal.message,
+            "error_message": storable(terminal.message),
         }
     else:
         raise ValueError("the log has no end")
@@ -138,6 +138,11 @@ def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
     return bool(
         Generation.objects.filter(id=generation_id, state=Generation.State.QUEUED).update(**values)
     )
+
+
+def storable(text: str) -> str:
+    """`text` without NUL, which a model may write and PostgreSQL doesn't store."""
+    return text.replace("\0", "\ufffd")
 
 
 def generation_sweep(now: datetime | None = None) -> dict[str, int]:

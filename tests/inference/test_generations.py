@@ -172,3 +172,11 @@ def test_a_long_log_is_read_whole(queue: Queue, alice: Any, monkeypatch: Any) ->
     generations.generation_finalise(row.id)
     row.refresh_from_db()
     assert row.parts == [["content", "0123456"]]
+
+
+def test_what_postgresql_cannot_store_is_replaced(queue: Queue, alice: Any) -> None:
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    run(queue, Finished("stop"), text="a\0b")
+    assert generations.generation_finalise(row.id)
+    row.refresh_from_db()
+    assert row.parts == [["content", "a\ufffdb"]]
