@@ -154,10 +154,9 @@ def message_delete(*, user: User, message_id: str) -> Conversation:
         branch = tree.branch(message.id)
         leaf_id = tree.leaf_after_delete(message.id, conversation.current_leaf_id)
         revision = conversation_bump(conversation, current_leaf_id=leaf_id)
-        turns = Turn.objects.filter(
-            conversation=conversation, answer__in=branch, state__in=OPEN_STATES
-        ).select_related("answer")
-        for turn in turns:
+        turns = Turn.objects.filter(conversation=conversation, answer__in=branch)
+        turns.update(revision=revision)  # readers learn that they are gone
+        for turn in turns.filter(state__in=OPEN_STATES).select_related("answer"):
             turn_apply(turn, TurnEvent(What.DELETE), revision=revision)
         rows = conversation.messages.filter(id__in=branch)
         rows.filter(state=Message.State.STREAMING).update(state=Message.State.STOPPED)
