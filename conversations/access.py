@@ -6,6 +6,7 @@ Somebody who may read but not write learns that, because they know already that 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
@@ -21,7 +22,13 @@ NO_CONVERSATION = "there is no such conversation"
 NO_MESSAGE = "there is no such message"
 NO_TURN = "there is no such turn"
 READ_ONLY = "this conversation is shared with you to read only"
+ID_RE = re.compile(r"[A-Za-z0-9-]{1,40}")  # the database isn't asked for anything else
 OWNER_ONLY = "only the owner of a conversation may do this"
+
+
+def is_id(value: str) -> bool:
+    """Whether `value` can be an id at all."""
+    return ID_RE.fullmatch(value) is not None
 
 
 def conversations_of(user: User) -> QuerySet[Conversation]:
@@ -57,6 +64,8 @@ def access_deleted_conversation(user: User, conversation_id: str) -> Conversatio
     Raises:
         NotFoundError: absent, not deleted or not this user's.
     """
+    if not is_id(conversation_id):
+        raise NotFoundError(NO_CONVERSATION)
     is_active = get_user_model().objects.filter(pk=user.pk, is_active=True)
     conversation = (
         Conversation.objects.select_for_update(of=("self",))
@@ -77,6 +86,8 @@ def access_message(
         NotFoundError: absent, deleted or not this user's.
         ForbiddenError: as of `access_conversation`.
     """
+    if not is_id(message_id):
+        raise NotFoundError(NO_MESSAGE)
     home = Message.objects.filter(id=message_id).values_list("conversation_id", flat=True).first()
     conversation = _conversation(user, home, NO_MESSAGE, write=write, lock=lock)
     message = Message.objects.filter(id=message_id, deleted_at=None).first()  # under the lock
@@ -93,6 +104,8 @@ def access_turn(user: User, turn_id: str, *, write: bool = False, lock: bool = F
         NotFoundError: absent, deleted or not this user's.
         ForbiddenError: as of `access_conversation`.
     """
+    if not is_id(turn_id):
+        raise NotFoundError(NO_TURN)
     home = Turn.objects.filter(id=turn_id).values_list("conversation_id", flat=True).first()
     conversation = _conversation(user, home, NO_TURN, write=write, lock=lock)
     turn = Turn.objects.filter(id=turn_id, answer__deleted_at=None).select_related("answer").first()
@@ -111,10 +124,12 @@ def _conversation(
     own: bool = False,
     lock: bool = False,
 ) -> Conversation:
+    if conversation_id is None or not is_id(conversation_id):
+        raise NotFoundError(absent)
     rows = conversations_of(user)
     if lock:
         rows = rows.select_for_update(of=("self",))
-    conversation = rows.filter(id=conversation_id).first() if conversation_id else None
+    conversation = rows.filter(id=conversation_id).first()
     if conversation is None:
         raise NotFoundError(absent)
     if conversation.owner_id == user.pk:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from conversations.access import access_conversation, conversations_of
+from conversations.access import NO_CONVERSATION, access_conversation, conversations_of
 from conversations.contracts import Changes, ConversationView, Snapshot
 from conversations.mappers import conversation_view, message_view, turn_view
 from conversations.models import OPEN_STATES, Conversation, Message, Share, Turn
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
     from llamaweb.accounts.models import User
@@ -99,7 +99,9 @@ def _turns(conversation_id: str) -> QuerySet[Turn]:
 
 def _read(user: User, conversation_id: str) -> ConversationView:
     access_conversation(user, conversation_id)
-    row = _with_facts(Conversation.objects.filter(id=conversation_id), user).get()
+    row = _with_facts(conversations_of(user).filter(id=conversation_id), user).first()
+    if row is None:  # taken away in between
+        raise NotFoundError(NO_CONVERSATION)
     return _view(row, user)
 
 

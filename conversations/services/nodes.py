@@ -100,9 +100,10 @@ def turn_known(conversation: Conversation, user: User, client_key: str) -> Turn 
     Raises:
         InvalidError: the key is too long.
     """
-    if len(client_key) > CLIENT_KEY_LEN or "\0" in client_key:
+    if len(client_key) > CLIENT_KEY_LEN or not (client_key.isascii() and client_key.isprintable()):
         raise InvalidError(
-            f"client_key must have at most {CLIENT_KEY_LEN} characters", param="client_key"
+            f"client_key must have at most {CLIENT_KEY_LEN} printable ASCII characters",
+            param="client_key",
         )
     if not client_key:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from conversations.access import access_conversation, access_turn
+from conversations.access import access_conversation, access_turn, is_id
 from conversations.changes import conversation_bump
 from conversations.models import OPEN_STATES, Conversation, Message, Turn
 from conversations.parts import Part, text_of
@@ -70,7 +70,8 @@ def turn_start(
 def _parent(conversation: Conversation, parent_id: str | None) -> Message | None:
     if parent_id is None:
         return None
-    parent = conversation.messages.filter(id=parent_id, deleted_at=None).first()
+    messages = conversation.messages.filter(id=parent_id, deleted_at=None)
+    parent = messages.first() if is_id(parent_id) else None
     if parent is None:
         raise NotFoundError("there is no such message")
     refuse_streaming(parent)

@@ -102,6 +102,15 @@ def test_absent_and_not_yours_are_never_told_apart(
     assert len(said) == 1
 
 
+@pytest.mark.parametrize("name", [*READS, *WRITES, "delete", "restore"])
+@pytest.mark.parametrize("value", ["", "a\0b", "\ud800", "x" * 100_000, "ä"])
+def test_what_can_be_no_id_is_absent(
+    name: str, value: str, alice: Any, things: dict[str, str]
+) -> None:
+    with pytest.raises(NotFoundError):
+        act(name, alice, dict.fromkeys(things, value) | {"conversation": value})
+
+
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("can_write", [False, True])
 def test_who_is_shared_with_reads(

@@ -158,6 +158,8 @@ def test_mistakes_change_nothing(alice: Any, chat: Conversation) -> None:
         ({"parts": (TextPart("x"),), "parent_id": "nobody"}, NotFoundError),
         ({"parts": (TextPart("x"),), "model_name": "nobody"}, NotFoundError),
         ({"parts": (TextPart("x"),), "client_key": "k" * 65}, InvalidError),
+        ({"parts": (TextPart("x"),), "client_key": "a\0"}, InvalidError),
+        ({"parts": (TextPart("x"),), "parent_id": "a\0"}, NotFoundError),
     ]:
         with pytest.raises(error):
             services.turn_start(user=alice, conversation_id=chat.id, **values)  # type: ignore[arg-type]
