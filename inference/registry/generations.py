@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from inference import bus
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 ON_FINISH = "generation_finalise"
 MISSING_GRACE_S = 3.0  # a living engine may still write back what Redis lost
 READ_LIMIT = 4096
+MAX_OPEN = 256  # an owner's generations that haven't ended
+OPEN_RETRY_S = 10.0
 SWEEP_BUDGET_S = 4.0  # less than the time between two sweeps
 
 
@@ -41,9 +44,16 @@ def generation_create(*, owner: User, request: GenerateRequest) -> Generation:
 
     Raises:
         InvalidError: the request isn't one that goes on without a reader.
+        BusyError: the owner has too many that haven't ended.
     """
     if not request.keep or request.on_finish not in settings.ON_FINISH_TASKS:
         raise InvalidError("an owned generation needs keep and an on_finish of the allow-list")
+    if Generation.objects.filter(owner=owner, state=Generation.State.QUEUED).count() >= MAX_OPEN:
+        raise BusyError(
+            f"{MAX_OPEN} of your answers are waiting or being written; that is the limit",
+            reason="open_generations",
+            retry_after_s=OPEN_RETRY_S,
+        )
     generation = Generation.objects.create(
         id=request.generation_id,
         owner=owner,
@@ -83,7 +93,9 @@ def generation_finalise(generation_id: str) -> bool:
     """
     generation = Generation.objects.filter(id=generation_id).first()
     queue = bus.sync_queue()
-    if generation is None:
+    if generation is None:  # deleted with its owner while it ran: nobody waits for it any more
+        for model in queue.models():
+            queue.finished_ack(model, generation_id)
         return False
     if generation.state == Generation.State.QUEUED:
         snapshot = read_all(queue, generation.model_name, generation_id)
@@ -152,12 +164,11 @@ def generation_sweep(now: datetime | None = None) -> dict[str, int]:
     done = {"submitted": 0, "stored": 0, "interrupted": 0}
     for model in queue.models():
         queue.reap(model)
-    for generation in Generation.objects.filter(state=Generation.State.QUEUED).order_by(
-        "created_at"
-    )[: settings.SWEEP_LIMIT]:
+    for generation in _open_rows():
         if time.monotonic() > until_ts:
             log.warning("the sweep ran out of time; the next one goes on")
             break
+        _sweep_cursor.passed(generation)
         status = queue.status(generation.model_name, generation.id)
         if status is None:
             done[_sweep_missing(generation, now)] += 1
@@ -166,6 +177,33 @@ def generation_sweep(now: datetime | None = None) -> dict[str, int]:
         elif generation.missing_since is not None:
             Generation.objects.filter(id=generation.id).update(missing_since=None)
     return done
+
+
+class _SweepCursor:
+    """Where this process's last sweep ended: no backlog of one user hides the rows behind it."""
+
+    def __init__(self) -> None:
+        self.after: tuple[datetime, str] | None = None
+
+    def passed(self, generation: Generation) -> None:
+        """This row was looked at."""
+        self.after = (generation.created_at, generation.id)
+
+
+_sweep_cursor = _SweepCursor()
+
+
+def _open_rows() -> list[Generation]:
+    """The next open rows, from the start again after the last one."""
+    rows = Generation.objects.filter(state=Generation.State.QUEUED).order_by("created_at", "id")
+    if _sweep_cursor.after is not None:
+        created_at, row_id = _sweep_cursor.after
+        behind = Q(created_at__gt=created_at) | Q(created_at=created_at, id__gt=row_id)
+        found = list(rows.filter(behind)[: settings.SWEEP_LIMIT])
+        if found:
+            return found
+        _sweep_cursor.after = None
+    return list(rows[: settings.SWEEP_LIMIT])
 
 
 def _sweep_missing(generation: Generation, now: datetime) -> str:
