@@ -125,7 +125,10 @@ def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
     """Write the end of a generation; False if somebody else did."""
     terminal = snapshot.terminal
     values: dict[str, object] = {
-        "parts": [list(part) for part in snapshot.parts],
+        # PostgreSQL's JSON takes no NUL, which a byte-level vocabulary can write.
+        "parts": [
+            [kind, text.replace("\0", "\N{REPLACEMENT CHARACTER}")] for kind, text in snapshot.parts
+        ],
         "ended_at": timezone.now(),
         "missing_since": None,
     }
@@ -169,14 +172,28 @@ def generation_sweep(now: datetime | None = None) -> dict[str, int]:
             log.warning("the sweep ran out of time; the next one goes on")
             break
         _sweep_cursor.passed(generation)
-        status = queue.status(generation.model_name, generation.id)
-        if status is None:
-            done[_sweep_missing(generation, now)] += 1
-        elif status.state == "ended":
-            done["stored"] += generation_finalise(generation.id)
-        elif generation.missing_since is not None:
-            Generation.objects.filter(id=generation.id).update(missing_since=None)
+        try:
+            what = _sweep_row(queue, generation, now)
+        except UnavailableError:
+            raise
+        except Exception:
+            log.exception("generation %s could not be swept", generation.id)
+            continue
+        if what is not None:
+            done[what] += 1
     return done
+
+
+def _sweep_row(queue: Queue, generation: Generation, now: datetime) -> str | None:
+    """Bring one open row and the queue together; returns what was done."""
+    status = queue.status(generation.model_name, generation.id)
+    if status is None:
+        return _sweep_missing(generation, now)
+    if status.state == "ended":
+        return "stored" if generation_finalise(generation.id) else None
+    if generation.missing_since is not None:
+        Generation.objects.filter(id=generation.id).update(missing_since=None)
+    return None
 
 
 class _SweepCursor:

@@ -207,3 +207,31 @@ def test_a_row_that_went_with_its_owner_is_acknowledged(queue: Queue, carol: Any
     assert len(queue.finished()) == 1
     assert not generations.generation_finalise(row.id)
     assert queue.finished() == ()
+
+
+def test_a_nul_in_an_answer_is_replaced(queue: Queue, alice: Any) -> None:
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    run(queue, Finished("stop"), text="a\0b")
+    assert generations.generation_finalise(row.id)
+    row.refresh_from_db()
+    assert row.parts == [["content", "a\N{REPLACEMENT CHARACTER}b"]]
+
+
+def test_a_row_that_cannot_be_swept_hides_no_other(
+    queue: Queue, alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, row = (
+        generations.generation_create(owner=alice, request=owned(alice)) for _ in range(2)
+    )
+    run(queue, Finished("stop"))
+    finalise = generations.generation_finalise
+
+    def failing(generation_id: str) -> bool:
+        if generation_id == broken.id:
+            raise ValueError("a row nobody foresaw")
+        return finalise(generation_id)
+
+    monkeypatch.setattr(generations, "generation_finalise", failing)
+    assert generations.generation_sweep()["stored"] == 1
+    row.refresh_from_db()
+    assert row.state == "finished"
