@@ -46,7 +46,7 @@ ALIASES = {
     "top_n_sigma": "top_n_sigma",
 }
 DEFAULT_BREAKERS = ("\n", ":", '"', "*")
-MAX_NUM_PROBS = 1024
+MAX_NUM_PROBS = 20  # rivals a token; each is some 85 bytes in every event and stream
 LOWEST_LOGPROB = float(np.finfo(np.float32).min)
 
 

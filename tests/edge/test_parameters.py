@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn
+from inference.edge.openai.schemas import MAX_NUM_PROBS, ChatCompletionIn, CompletionIn
+from inference.engine import sampling
 from inference.protocol.params import Limits, SamplingParams
 from inference.protocol.requests import TextPrompt, TokenPrompt
 from tests.edge.events import answer
@@ -136,6 +137,8 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"repeat_last_n": -1}, "repeat_last_n"),
         ({"repeat_penalty": 0}, "repeat_penalty"),
         ({"n": 0}, "n"),
+        ({"n_probs": 21}, "n_probs"),
+        ({"n_probs": -1}, "n_probs"),
         ({"n": 5}, "n"),
         ({"sse_ping_interval": -2}, "sse_ping_interval"),
         ({"stop": 5}, "stop"),
@@ -196,6 +199,16 @@ async def test_mistakes_of_chats(says: Says, wire: Wire, given: dict[str, Any], 
     says(*answer("x"))
     status, body = await wire.post(CHAT, **given)
     assert (status, body["error"]["param"]) == (400, param)
+
+
+async def test_the_edge_takes_as_many_rivals_as_the_engine(says: Says, wire: Wire) -> None:
+    assert MAX_NUM_PROBS == sampling.MAX_NUM_PROBS == 20
+    fake = says(*answer("x"))
+    for given in ({"n_probs": 20}, {"logprobs": 20}):
+        assert (await wire.post(TEXT, **given))[0] == 200
+        assert fake.submitted.pop().sampling.num_probs == 20
+    status, body = await wire.post(TEXT, logprobs=21)
+    assert (status, body["error"]["param"]) == (400, "logprobs")
 
 
 async def test_harmless_forms_are_accepted(says: Says, wire: Wire) -> None:
@@ -267,6 +280,7 @@ async def test_bad_prompts(says: Says, wire: Wire, prompt: object, param: str) -
     [
         ({"stop": 5}, "stop: must be text or a list of texts"),
         ({"stop": ["a", 5]}, "stop[1]: must be text"),
+        ({"n_probs": MAX_NUM_PROBS + 1}, "n_probs: Input should be less than or equal to 20"),
         ({"tools": [{}]}, "'tools' is not supported by this server"),
     ],
 )

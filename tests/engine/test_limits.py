@@ -77,7 +77,7 @@ def test_the_end_token_is_not_counted() -> None:
         ({"limits": Limits(max_tokens=-1)}, "max_tokens"),
         ({"sampling": SamplingParams(repeat_penalty=0.0)}, "repeat_penalty"),
         ({"sampling": SamplingParams(repeat_last_n=-1)}, "repeat_last_n"),
-        ({"sampling": SamplingParams(num_probs=5000)}, "logprobs"),
+        ({"sampling": SamplingParams(num_probs=21)}, "logprobs"),
         ({"sampling": SamplingParams(post_sampling_probs=True)}, "post_sampling_probs"),
     ],
 )

@@ -27,6 +27,7 @@ MAX_SAMPLERS = 64
 MAX_BREAKERS = 64
 MAX_MESSAGES = 4096
 MAX_MODEL_NAME_CHARS = 512
+MAX_NUM_PROBS = 20  # as in the engine
 
 
 def _clip(low: float | None, high: float | None) -> AfterValidator:
@@ -48,6 +49,7 @@ Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[Number, _clip(0.0, None)]
 Share: TypeAlias = Annotated[Number, _clip(0.0, 1.0)]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0), _clip_int(0)]
+NumProbs: TypeAlias = Annotated[StrictInt, Field(ge=0, le=MAX_NUM_PROBS)]
 CountOrAll: TypeAlias = Annotated[StrictInt, Field(ge=-1), _clip_int(-1)]
 ShortText: TypeAlias = Annotated[StrictStr, Field(max_length=MAX_STOP_CHARS)]
 
@@ -117,7 +119,7 @@ class GenerationIn(WireSchema):
     samplers: Any = None
     logit_bias: Any = None
     seed: StrictInt | None = None
-    n_probs: Count | None = None
+    n_probs: NumProbs | None = None
     post_sampling_probs: StrictBool = False
 
     # Known, but not in this version; refused where they ask for something (see convert).
@@ -152,7 +154,7 @@ class ChatCompletionIn(GenerationIn):
 
     messages: Annotated[list[MessageIn], Field(max_length=MAX_MESSAGES)]
     logprobs: StrictBool = False
-    top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    top_logprobs: NumProbs | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: StrictStr | None = None
     reasoning_format: StrictStr | None = None
@@ -165,4 +167,4 @@ class CompletionIn(GenerationIn):
     """POST /v1/completions."""
 
     prompt: Any = None
-    logprobs: Count | None = None
+    logprobs: NumProbs | None = None
