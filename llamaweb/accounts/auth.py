@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja.security.base import AuthBase
 
 from llamaweb.accounts.caller import Caller, caller_from_key
+from llamaweb.accounts.database import in_database
 from llamaweb.accounts.models import Scope
 from llamaweb.accounts.selectors import INVALID_KEY, api_key_authenticate
 from llamaweb.accounts.throttle import failed_keys, key_requests
@@ -42,7 +42,7 @@ async def authenticate(request: HttpRequest, *scopes: Scope) -> Caller:
     if not raw:
         raise AuthenticationError(INVALID_KEY)
     address = request.META.get("REMOTE_ADDR", "")
-    caller = await sync_to_async(_authenticate)(raw, address)
+    caller = await in_database(_authenticate)(raw, address)
     if not caller.scopes & {Scope.ADMIN.value, *(scope.value for scope in scopes)}:
         raise ForbiddenError(f"this API key lacks the scope {scopes[0].value!r}")
     return caller
