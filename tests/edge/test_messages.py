@@ -76,6 +76,7 @@ async def test_no_messages_are_accepted(says: Says, wire: Wire) -> None:
 
 
 ASSISTANT = {"role": "assistant", "content": "a"}
+DEEP: dict[str, Any] = json.loads('{"a":' * 700 + "1" + "}" * 700)
 IMAGE = {"type": "image_url", "image_url": {"url": ""}}
 
 
@@ -117,6 +118,12 @@ IMAGE = {"type": "image_url", "image_url": {"url": ""}}
             "messages[0].tool_calls[0].function.name",
         ),
         ([USER, ASSISTANT, ASSISTANT], "messages"),
+        # deeper than anything can walk
+        (
+            [{**ASSISTANT, "tool_calls": [{"function": {"name": "f", "arguments": DEEP}}]}],
+            "messages[0].tool_calls",
+        ),
+        ([USER, {"role": "user", "content": [DEEP]}], "messages[1].content"),
     ],
 )
 async def test_mistakes_are_named(says: Says, wire: Wire, messages: object, param: str) -> None:

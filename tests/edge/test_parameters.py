@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from inference.edge.openai.schemas import MAX_NUM_PROBS, ChatCompletionIn, CompletionIn
 from inference.engine import sampling
 from inference.protocol.params import Limits, SamplingParams
-from inference.protocol.requests import TextPrompt, TokenPrompt
+from inference.protocol.requests import ChatPrompt, TextPrompt, TokenPrompt
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Wire
 from tests.fakes.inference_api import FakeInference
@@ -209,6 +210,43 @@ async def test_the_edge_takes_as_many_rivals_as_the_engine(says: Says, wire: Wir
         assert fake.submitted.pop().sampling.num_probs == 20
     status, body = await wire.post(TEXT, logprobs=21)
     assert (status, body["error"]["param"]) == (400, "logprobs")
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for level in range(levels):
+        value = {"a": value} if level % 2 else [value]
+    return value
+
+
+@pytest.mark.parametrize("levels", [64, 700])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("chat_template_kwargs", "response_format", "tools", "functions", "tool_choice"),
+        *("json_schema", "grammar", "lora", "stop", "samplers", "logit_bias"),
+    ],
+)
+async def test_p13_deep_values_are_refused(says: Says, wire: Wire, name: str, levels: int) -> None:
+    """Most would be refused for another reason later; this one comes before anything walks them."""
+    fake = says(*answer("x"))
+    status, body = await wire.post(CHAT, **{name: {"type": "text", "a": nested(levels)}})
+    assert status == 400, body
+    assert body["error"]["param"] == name
+    assert body["error"]["message"] == (
+        f"{name}: is nested too deeply, at most 64 levels are allowed"
+    )
+    assert not fake.submitted
+
+
+async def test_values_of_the_greatest_depth_are_served(says: Says, wire: Wire) -> None:
+    fake = says(*answer("x"))
+    kwargs = {"a": nested(63)}
+    given = {"chat_template_kwargs": kwargs, "response_format": {"type": "text", "a": nested(63)}}
+    assert (await wire.post(CHAT, **given))[0] == 200
+    prompt = fake.submitted[0].prompt
+    assert isinstance(prompt, ChatPrompt)
+    assert json.loads(prompt.template_kwargs_json or "") == kwargs
 
 
 async def test_harmless_forms_are_accepted(says: Says, wire: Wire) -> None:
