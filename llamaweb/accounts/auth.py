@@ -15,7 +15,7 @@ from llamaweb.accounts.caller import Caller, caller_from_key
 from llamaweb.accounts.database import in_database
 from llamaweb.accounts.models import Scope
 from llamaweb.accounts.selectors import INVALID_KEY, api_key_authenticate
-from llamaweb.accounts.throttle import failed_keys, key_requests
+from llamaweb.accounts.throttle import failed_keys, key_requests, network
 from llamaweb.lib.errors import AuthenticationError, ForbiddenError
 
 MAX_HEADER_LEN = 512
@@ -49,12 +49,15 @@ async def authenticate(request: HttpRequest, *scopes: Scope) -> Caller:
 
 
 def _authenticate(raw: str, address: str) -> Caller:
-    """All that blocks, in one go, so that a request costs one hop into a thread."""
-    failed_keys().check(address)
+    """All that blocks, in one go, so that a request costs one hop into a thread.
+
+    A right key is never refused for the wrong ones of its neighbours: who shares their address
+    (a company's, a proxy's) could lock them out.
+    """
     try:
         key = api_key_authenticate(raw)
     except AuthenticationError:
-        failed_keys().hit(address)
+        failed_keys().take(network(address))
         raise
     key_requests().take(str(key.pk))
     return caller_from_key(key)
