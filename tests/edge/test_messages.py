@@ -164,6 +164,20 @@ async def test_p13_bodies_that_are_no_request(says: Says, wire: Wire, data: byte
     assert not fake.submitted
 
 
+@pytest.mark.parametrize("escape", [rb"\ud83d", rb"\uDE00"])
+async def test_half_an_emoji_is_a_replacement_character(
+    says: Says, wire: Wire, escape: bytes
+) -> None:
+    fake = says(*answer("x"))
+    message = b'{"role": "user", "content": "cut %b", "name": "%b"}' % (escape, escape)
+    response = await wire.raw(CHAT, b'{"messages": [%b], "stop": ["%b"]}' % (message, escape))
+    assert response.status_code == 200
+    request = fake.submitted[0]
+    assert isinstance(request.prompt, ChatPrompt)
+    assert request.prompt.messages == (Message("user", "cut \ufffd", name="\ufffd"),)
+    assert request.limits.stop == ("\ufffd",)
+
+
 async def test_p13_ten_megabytes_are_refused_quickly(says: Says, wire: Wire) -> None:
     fake = says(*answer("x"))
     text = "é" * (5 * 1024 * 1024)
