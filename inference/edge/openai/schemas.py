@@ -153,7 +153,9 @@ class MessageIn(WireSchema):
     role: StrictStr
     content: FreeForm = None
     reasoning_content: StrictStr | None = None
+    refusal: StrictStr | None = None
     tool_calls: FreeForm = None
+    function_call: FreeForm = None
     tool_call_id: StrictStr | None = None
     name: StrictStr | None = None
 
