@@ -110,7 +110,14 @@ async def test_sampling(
 
 @pytest.mark.parametrize(
     ("stop", "strings"),
-    [("a", ("a",)), (["a", "b", "a"], ("a", "b")), ([], ()), ("", ()), (["", "x"], ("x",))],
+    [
+        ("a", ("a",)),
+        (["a", "b", "a"], ("a", "b")),
+        ([], ()),
+        ("", ()),
+        (["", "x"], ("x",)),
+        (["x" * 1024, "y" * 1024], ("x" * 1024, "y" * 1024)),
+    ],
 )
 async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ...]) -> None:
     fake = says(*answer("x"))
@@ -146,6 +153,7 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"stop": ["a", 5]}, "stop[1]"),
         ({"stop": ["x" * 2000]}, "stop[0]"),
         ({"stop": ["x"] * 65}, "stop"),
+        ({"stop": ["x" * 1000, "y" * 1000, "z" * 49]}, "stop"),
         ({"dry_sequence_breakers": []}, "dry_sequence_breakers"),
         ({"logit_bias": {"hello": 1}}, "logit_bias[0]"),
         ({"logit_bias": [[1, True]]}, "logit_bias[0]"),

@@ -25,6 +25,7 @@ from inference.text.depth import MAX_DEPTH, is_deep
 MAX_INT32 = 2**31 - 1
 MAX_STOPS = 64
 MAX_STOP_CHARS = 1024
+MAX_STOPS_CHARS = 2048  # all together; the engine makes a tree of them before it goes on
 MAX_SAMPLERS = 64
 MAX_BREAKERS = 64
 MAX_MESSAGES = 4096
