@@ -19,6 +19,16 @@ def ms(seconds: float) -> int:
     return int(seconds * 1000)
 
 
+def away_ms(config: QueueConfig) -> int:
+    """The longest silence that no renewed lease can run out in.
+
+    Whoever holds a lease renewed it at most one interval before the silence began.
+    """
+    engine_s = config.lease_s - config.heartbeat_s
+    reader_s = config.reader_lease_s - config.reader_renew_s
+    return ms(min(engine_s, reader_s))
+
+
 def script_config(config: QueueConfig) -> str:
     """JSON text of what the scripts need: milliseconds, bytes, counts."""
     return json.dumps(
@@ -27,6 +37,7 @@ def script_config(config: QueueConfig) -> str:
             "max_queued_per_owner": config.max_queued_per_owner,
             "lease": ms(config.lease_s),
             "reader_lease": ms(config.reader_lease_s),
+            "away": away_ms(config),
             "background_age": ms(config.background_age_s),
             "max_deaths": config.max_deaths,
             "stream_bytes": config.stream_bytes,

@@ -29,6 +29,8 @@ class QueueConfig:
     `max_queued` requests wait per model, `max_queued_per_owner` of one owner. `lease_s` is what an
     engine's heartbeat renews: it must be several times `heartbeat_s`. `reader_lease_s` must be
     several times `reader_renew_s` and, with one heartbeat added, stay within 5 s.
+    After a silence of engines, readers and sweeps in which a renewed lease may have run out (the
+    server was away), leases are stretched once before any is ended.
     `background_age_s`: a background request that waited this long is taken like an interactive one.
     `max_deaths`: engine deaths a request survives; a request that saw `max_deaths` of them runs
     alone. `stream_bytes`: at this size earlier deltas are folded into one snapshot.

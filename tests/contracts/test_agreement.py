@@ -55,6 +55,7 @@ steps = st.one_of(
     st.tuples(st.just("renew"), ids),
     st.tuples(st.just("ack"), ids),
     st.tuples(st.just("advance"), st.sampled_from([1.5, 3.0, 25.0])),
+    st.tuples(st.just("be_away"), st.sampled_from([1.5, 3.0, 25.0])),
     st.tuples(st.just("reap")),
     st.tuples(st.just("fail")),
 )
@@ -161,6 +162,9 @@ class Runner:
 
     def advance(self, seconds: float) -> None:
         self.bench.advance(seconds)
+
+    def be_away(self, seconds: float) -> None:
+        self.bench.be_away(seconds)
 
     def reap(self) -> Any:
         reaped = self.bench.queue.reap(MODEL)

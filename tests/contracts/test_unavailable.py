@@ -1,4 +1,4 @@
-"""A server that answers, but says that it can't serve now, is unavailable; other errors are ours."""
+"""A server that says that it can't serve now is unavailable; its other errors are ours."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@
 local engine, slots, idle, nonce = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7]
 local CLAIMED = BASE .. 'claimed:' .. engine
 local CLAIMED_KEPT_MS = 60000
+awake()
 
 local function answer(id)
   local g = redis.call('HMGET', generation(id), 'request', 'epoch', 'incarnation', 'last', 'run',

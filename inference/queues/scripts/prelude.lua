@@ -239,3 +239,20 @@ end
 
 local function lease_till() return NOW + CFG.lease end
 
+-- Every script that renews or ends leases calls this first. After a silence in which leases may
+-- have run out though their holders live (this server was away, or nobody could reach it) each
+-- gets one lease more, once until its holder renews it: half a millisecond marks those.
+local function awake()
+  local active = tonumber(redis.call('HGET', META, 'active') or NOW)
+  redis.call('HSET', META, 'active', int(NOW))
+  if NOW - active <= CFG.away then return end
+  for key, ms in pairs({ [RUNNING] = CFG.lease, [READERS] = CFG.reader_lease }) do
+    local found = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+    for i = 1, #found, 2 do
+      if tonumber(found[i + 1]) % 1 == 0 then
+        redis.call('ZADD', key, string.format('%.1f', NOW + ms + 0.5), found[i])
+      end
+    end
+  end
+end
+

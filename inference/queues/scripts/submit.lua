@@ -2,6 +2,7 @@
 -- reader, "1" if it has one
 -- returns {"ok", ahead, waiting} or {reason}
 local id, request, lane, owner, on_finish = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+awake()
 promote()
 local known = redis.call('HGET', generation(id), 'state')
 if known == 'queued' then
