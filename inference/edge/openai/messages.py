@@ -13,7 +13,6 @@ from llamaweb.lib.errors import InvalidError
 
 MAX_PARTS = 1024
 MAX_TOOL_CALLS = 256
-MAX_PROMPT_CHARS = 8 * 1024 * 1024
 PART_SEPARATOR = "\n\n"
 
 # "developer" is the newer name of "system", "function" the older one of "tool".
@@ -48,22 +47,11 @@ def messages_of(messages: Sequence[MessageIn]) -> tuple[Message, ...]:
         InvalidError: `param` is the JSON path of the first field that can't be served.
     """
     out = tuple(_message(message, f"messages[{i}]") for i, message in enumerate(messages))
-    num_chars = sum(_num_chars(message) for message in out)
-    if num_chars > MAX_PROMPT_CHARS:
-        raise InvalidError(
-            f"the messages have {num_chars} characters, at most {MAX_PROMPT_CHARS} are allowed",
-            param="messages",
-        )
     if len(out) > 1 and out[-1].role == out[-2].role == "assistant":
         raise InvalidError(
             "Cannot have 2 or more assistant messages at the end of the list", param="messages"
         )
     return out
-
-
-def _num_chars(message: Message) -> int:
-    calls = sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
-    return len(message.content) + len(message.reasoning) + calls
 
 
 def _message(message: MessageIn, path: str) -> Message:
