@@ -156,6 +156,15 @@ def redis_bench(client: redis.Redis, config: QueueConfig = CONFIG) -> Bench:
     return Bench(queue, shift, config, client, prefix)
 
 
+def address_of(bench: Bench) -> str:
+    """Where its server is."""
+    assert bench.client is not None
+    options = bench.client.connection_pool.connection_kwargs
+    return (
+        f"unix://{options['path']}" if "path" in options else f"redis://127.0.0.1:{options['port']}"
+    )
+
+
 def reconfigured(bench: Bench, **changes: Any) -> Bench:
     """The same queue with other bounds, and nothing in it yet."""
     config = replace(bench.config, **changes)

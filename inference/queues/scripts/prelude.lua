@@ -117,19 +117,7 @@ local function promote()
   end
 end
 
-local LENS = {}
-local function lens(lane)
-  if not LENS[lane] then
-    local found = {}
-    for i, owner in ipairs(redis.call('ZRANGE', owners(lane), 0, -1)) do
-      found[i] = { owner, redis.call('ZCARD', queue(lane, owner)) }
-    end
-    LENS[lane] = found
-  end
-  return LENS[lane]
-end
-
--- claims before `id`, and how many wait in its line; nothing may change lanes afterwards
+-- claims before `id`, and how many wait in its line; places.lua tells it of many at once
 local function place(id)
   local g = redis.call('HMGET', generation(id), 'at', 'owner')
   local at, owner = g[1], g[2]
@@ -140,12 +128,13 @@ local function place(id)
   if at == 'background' then ahead = ahead + lane_len('interactive') end
   local own = redis.call('ZRANK', queue(at, owner), id)
   local before = true
-  for _, other in ipairs(lens(at)) do
-    if other[1] == owner then
+  for _, other in ipairs(redis.call('ZRANGE', owners(at), 0, -1)) do
+    if other == owner then
       ahead = ahead + own
       before = false
     else
-      ahead = ahead + math.min(other[2], before and own + 1 or own)
+      local len = redis.call('ZCARD', queue(at, other))
+      ahead = ahead + math.min(len, before and own + 1 or own)
     end
   end
   return ahead, waiting
