@@ -35,6 +35,7 @@ def script_config(config: QueueConfig) -> str:
         {
             "max_queued": config.max_queued,
             "max_queued_per_owner": config.max_queued_per_owner,
+            "max_queued_bytes_per_owner": config.max_queued_bytes_per_owner,
             "lease": ms(config.lease_s),
             "reader_lease": ms(config.reader_lease_s),
             "away": away_ms(config),
@@ -51,11 +52,14 @@ def script_config(config: QueueConfig) -> str:
 
 
 def busy(reason: str, config: QueueConfig) -> BusyError:
-    """The refusal for `reason`: "queue_full", "owner_queue_full" or "memory"."""
+    """The refusal for `reason`: one of those that `Queue.submit` names."""
     if reason == "queue_full":
         text = f"the model's queue is full ({config.max_queued} requests wait)"
     elif reason == "owner_queue_full":
         text = f"you have {config.max_queued_per_owner} requests waiting already, the most allowed"
+    elif reason == "owner_queue_bytes":
+        limit = config.max_queued_bytes_per_owner // 2**20
+        text = f"your waiting requests would take more than {limit} MiB, the most allowed"
     else:
         text = "the server's memory for queues is nearly full"
     retry = RETRY_MEMORY_S if reason == "memory" else RETRY_QUEUE_S

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from inference.protocol.codec import encode_request
 from inference.protocol.events import CancelledBy, Snapshot, Terminal
 from inference.protocol.requests import EngineRequest
 from inference.queues import terminals
@@ -91,7 +92,8 @@ class MemoryQueue:
                 if known.state == "queued":
                     return model.position(known)
                 return Position(0, model.waiting.waiting("interactive"))
-            self._refuse_if_busy(model, request.owner_key)
+            size = len(encode_request(request).encode())
+            self._refuse_if_busy(model, request.owner_key, size)
             model.number += 1
             generation = Generation(
                 request=request,
@@ -107,12 +109,15 @@ class MemoryQueue:
             self._bump(model)
             return model.position(generation)
 
-    def _refuse_if_busy(self, model: Model, owner: str) -> None:
+    def _refuse_if_busy(self, model: Model, owner: str, size: int) -> None:
         if len(model.waiting) >= self.config.max_queued:
             raise busy("queue_full", self.config)
-        owned = sum(item.owner == owner for item in model.in_state("queued"))
-        if owned >= self.config.max_queued_per_owner:
+        owned = [item for item in model.in_state("queued") if item.owner == owner]
+        if len(owned) >= self.config.max_queued_per_owner:
             raise busy("owner_queue_full", self.config)
+        num_bytes = sum(len(encode_request(item.request).encode()) for item in owned) + size
+        if num_bytes > self.config.max_queued_bytes_per_owner:
+            raise busy("owner_queue_bytes", self.config)
         if self._is_memory_full():
             raise busy("memory", self.config)
 

@@ -24,7 +24,12 @@ from llamaweb.lib.clock import ManualClock
 from llamaweb.lib.ids import new_id
 
 MODEL = "small"
-CONFIG = QueueConfig(max_queued=60, max_queued_per_owner=55, stream_bytes=2000)
+CONFIG = QueueConfig(
+    max_queued=60,
+    max_queued_per_owner=55,
+    max_queued_bytes_per_owner=100_000,
+    stream_bytes=2000,
+)
 HOUR_S = 3600.0
 OTHERS_RENEW_S = 1.5
 

@@ -15,6 +15,7 @@ local BASE = string.sub(META, 1, -5)
 local CFG = cjson.decode(ARGV[1])
 local WAITING, FRONT, RUNNING = BASE .. 'waiting', BASE .. 'front', BASE .. 'running'
 local OWNED, AGING, DEADLINES = BASE .. 'owned', BASE .. 'aging', BASE .. 'deadlines'
+local OWNED_BYTES = BASE .. 'owned_bytes'
 local READERS, FINISHED = BASE .. 'readers', BASE .. 'finished'
 local ENGINES, SEEN = BASE .. 'engines', BASE .. 'seen'
 local CONTROL, PLACES = BASE .. 'control', BASE .. 'places'
@@ -85,6 +86,7 @@ local function enqueue(id, at)
   redis.call('ZADD', WAITING, g[1], id)
   redis.call('ZADD', DEADLINES, g[5], id)
   redis.call('HINCRBY', OWNED, g[2], 1)
+  redis.call('HINCRBY', OWNED_BYTES, g[2], redis.call('HSTRLEN', generation(id), 'request'))
   if g[3] == 'background' then redis.call('HINCRBY', META, 'background', 1) end
   if at == 'front' then redis.call('ZADD', FRONT, g[1], id) else lane_push(at, g[2], id, g[1]) end
   if at == 'background' then redis.call('ZADD', AGING, g[4], id) end
@@ -95,7 +97,11 @@ local function dequeue(id)
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
   redis.call('ZREM', AGING, id)
-  if redis.call('HINCRBY', OWNED, g[2], -1) <= 0 then redis.call('HDEL', OWNED, g[2]) end
+  redis.call('HINCRBY', OWNED_BYTES, g[2], -redis.call('HSTRLEN', generation(id), 'request'))
+  if redis.call('HINCRBY', OWNED, g[2], -1) <= 0 then
+    redis.call('HDEL', OWNED, g[2])
+    redis.call('HDEL', OWNED_BYTES, g[2])
+  end
   if g[3] == 'background' then redis.call('HINCRBY', META, 'background', -1) end
   if g[1] == 'front' then redis.call('ZREM', FRONT, id) else lane_remove(g[1], g[2], id) end
 end
