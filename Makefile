@@ -7,6 +7,8 @@ NPM := PATH="$(BIN):$$PATH" npm --prefix frontend run --silent
 UV := .uv/bin/uv
 COMPILE := $(UV) pip compile --python $(BIN)/python --generate-hashes --no-header --no-annotate --quiet
 N ?= 50
+# Whole modules side by side, so that what a module starts is started once.
+PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -33,7 +35,7 @@ test-frontend: install-dev
 	@$(NPM) test
 
 test-python: install-dev
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 check: install-dev ## Everything but tests: format, lint, types, import contracts, migrations
 	$(BIN)/ruff format --check .

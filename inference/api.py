@@ -9,8 +9,6 @@ import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from asgiref.sync import sync_to_async
-
 from inference import bus
 from inference.protocol.events import CancelledBy
 from inference.protocol.requests import GenerateRequest
@@ -23,6 +21,7 @@ from inference.registry.generations import (
 )
 from inference.registry.results import GenerationResult, generation_result, generation_results
 from inference.registry.selectors import ModelInfo
+from llamaweb.accounts.database import in_database
 
 __all__ = [
     "EngineSummary",
@@ -117,7 +116,7 @@ async def streams_close() -> None:
 
 async def model_list() -> list[ModelInfo]:
     """All enabled models, the default one first."""
-    return await sync_to_async(selectors.model_list)()
+    return await in_database(selectors.model_list)()
 
 
 async def model_resolve(name: str | None) -> ModelInfo:
@@ -127,7 +126,7 @@ async def model_resolve(name: str | None) -> ModelInfo:
         NotFoundError: there is no such model.
         UnavailableError: none is configured.
     """
-    return await sync_to_async(selectors.model_resolve)(name)
+    return await in_database(selectors.model_resolve)(name)
 
 
 def model_resolve_now(name: str | None) -> ModelInfo:

@@ -28,6 +28,7 @@ from ninja.renderers import BaseRenderer
 from inference.edge.errors import ErrorReply, error_body, error_reply
 from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.lib.errors import InvalidError, LlamawebError
+from llamaweb.lib.json_text import json_value
 from llamaweb.page_middleware import is_api
 
 log = structlog.get_logger(__name__)
@@ -47,11 +48,7 @@ class OrjsonParser(Parser):
         Raises:
             InvalidError: not JSON, nested too deeply, or not an object.
         """
-        try:
-            data = orjson.loads(request.body)
-        except orjson.JSONDecodeError as error:
-            # The decoder's message holds the place, not the text.
-            raise InvalidError(f"the body is not valid JSON: {error.msg}") from None
+        data = json_value(request.body)
         if not isinstance(data, dict):
             raise InvalidError("the body must be a JSON object")
         return data

@@ -21,6 +21,8 @@ UMASK = 0o077
 KEY_BYTES = 48
 # A socket's address holds 108 bytes; the server needs a few for its temporary name.
 SOCKET_PATH_BYTES = 100
+# What a folder may hold besides ours before we take it: a new file system's own folder.
+HARMLESS = ("lost+found", ".gitkeep")
 KEY_NAMES = ("django_secret", "api_key_hmac", "metrics_token", "redis_password")
 
 
@@ -45,12 +47,14 @@ class DataDir:
         """Make what is missing and set the process's umask; safe to repeat and to race.
 
         Raises:
-            DataDirError: a folder can't be made, or the root belongs to somebody else.
+            DataDirError: a folder can't be made, or the root belongs to somebody else or to
+                something else: `/tmp` or `/srv`, closed for all others, would stop a machine.
         """
         os.umask(UMASK)
         folders = (self.models, self.media, self.logs, self.keys, self.run, self.metrics)
         try:
             self.root.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+            self._require_ours()
             _require_private(self.root)
             for folder in folders:
                 folder.mkdir(mode=PRIVATE_MODE, exist_ok=True)
@@ -58,6 +62,19 @@ class DataDir:
                 self.key(name)
         except OSError as error:
             raise DataDirError(f"can't use {error.filename}: {error.strerror}") from error
+
+    def _require_ours(self) -> None:
+        """Whether keys or a database of ours are here, or nothing but what `prepare` makes."""
+        if self.database.exists() or any((self.keys / name).exists() for name in KEY_NAMES):
+            return
+        ours = (self.models, self.media, self.logs, self.keys, self.run)
+        known = {*HARMLESS, *(path.name for path in ours)}
+        strange = sorted({path.name for path in self.root.iterdir()} - known)
+        if strange:
+            raise DataDirError(
+                f"{self.root} is in use for something else (it holds {strange[0]!r}, and no keys "
+                "or database of llamaweb); name a new or an empty folder"
+            )
 
     def key(self, name: str) -> str:
         """The generated secret `name`, made at the first call; two processes get the same one."""

@@ -137,10 +137,15 @@ class Env:
         kinds.integer(0, 1_000_000), 0, "Requests a minute with one API key; 0: no limit."
     )
     failed_key_rate: int = var(
-        kinds.integer(1, 1_000_000), 30, "Wrong API keys a minute from one address."
+        kinds.integer(1, 1_000_000), 30, "Wrong API keys a minute from one address (IPv6: one /64)."
     )
     login_rate: int = var(
         kinds.integer(1, 1_000_000), 10, "Failed logins a minute for one address and user name."
+    )
+    login_address_rate: int = var(
+        kinds.integer(1, 1_000_000),
+        100,
+        "Failed logins a minute from one address (IPv6: one /64), whatever the user name.",
     )
     sse_ping_s: int = var(
         kinds.integer(1, 3600), 15, "Seconds of silence after which a stream says it is alive."

@@ -8,6 +8,8 @@ from typing import Protocol
 import structlog
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.exception import response_for_exception
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
@@ -16,7 +18,8 @@ from llamaweb.lib.ids import new_id
 
 REQUEST_ID_HEADER = "X-Request-Id"
 CORS_METHODS = "GET, POST, DELETE, OPTIONS"
-CORS_HEADERS = "Authorization, Content-Type, X-Api-Key, Last-Event-ID"
+# "*" doesn't cover Authorization. The official clients send a dozen headers of their own.
+CORS_HEADERS = "Authorization, Content-Type, X-Api-Key, Last-Event-ID, *"
 CORS_MAX_AGE_S = 600
 
 
@@ -67,13 +70,17 @@ class _Middleware:
 class RequestContext(_Middleware):
     """Gives every request an id that logs and the answer carry; the client can't choose it."""
 
-    def before(self, request: HttpRequest) -> None:
+    def before(self, request: HttpRequest) -> HttpResponseBase | None:
         """Start a fresh log context; 400 for a host name that isn't ours."""
         request_id = new_id("req_")
         request.META["llamaweb.request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        request.get_host()
+        try:
+            request.get_host()
+        except DisallowedHost as error:  # answered here, so that this answer has an id, too
+            return response_for_exception(request, error)
+        return None
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> None:
         """Name the id; no browser may take an answer for something else than it says it is."""

@@ -43,6 +43,7 @@ MAX_QUEUED_PER_OWNER = ENV.max_queued_per_owner
 KEY_RATE = ENV.key_rate
 FAILED_KEY_RATE = ENV.failed_key_rate
 LOGIN_RATE = ENV.login_rate
+LOGIN_ADDRESS_RATE = ENV.login_address_rate
 CORS_ORIGINS = ENV.cors_origins
 SSE_PING_S = ENV.sse_ping_s
 

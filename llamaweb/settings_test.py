@@ -34,6 +34,7 @@ use(
             engine_threads=1,
             failed_key_rate=1000,
             login_rate=1000,
+            login_address_rate=10_000,
         )
     )
 )

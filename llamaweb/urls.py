@@ -5,9 +5,11 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from llamaweb.accounts.user_admin import own_password_change
 from llamaweb.api import family_urls, not_found, openai_api, without_v1
 
 urlpatterns = [
+    path("admin/password_change/", admin.site.admin_view(own_password_change, cacheable=True)),
     path("admin/", admin.site.urls),
     path("", include("inference.edge.urls")),
     path("v1/", not_found),

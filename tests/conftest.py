@@ -14,6 +14,11 @@ from tests.databases import allow_flushing_audit_events, default_database
 from tests.servers import postgres, valkey
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first, so that no worker is left with one of them at the end."""
+    items.sort(key=lambda item: not any(item.iter_markers("stack")))
+
+
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[str]:
     """The Redis that the test settings name, running; yields its URL."""

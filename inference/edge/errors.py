@@ -115,7 +115,9 @@ def end_error(end: Failed | Cancelled) -> LlamawebError:
     if end.code == "context_length_exceeded":
         numbers = dict(end.details)
         return TooLongError(
-            prompt_tokens=numbers.get("n_prompt_tokens", 0), max_context=numbers.get("n_ctx", 0)
+            prompt_tokens=numbers.get("n_prompt_tokens", 0),
+            max_context=numbers.get("n_ctx", 0),
+            at_least=bool(numbers.get("at_least")),
         )
     if end.code == "invalid_request":
         return InvalidError(end.message, param=end.param)

@@ -57,7 +57,7 @@ def prepare(request: SequenceRequest, backend: Backend) -> Prepared:
     Raises:
         InvalidError: the sampling parameters can't be built.
     """
-    chain = resolve_chain(request.sampling, backend.tokenizer)
+    chain = resolve_chain(request.sampling, backend.tokenizer, max_context=backend.max_context)
     sampler: Sampler = (
         GreedySampler(chain.bias) if chain.is_greedy else backend.sampler(chain, request.seed)
     )

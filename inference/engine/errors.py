@@ -16,7 +16,11 @@ def failed_event(error: Exception) -> Failed:
         return Failed(
             "context_length_exceeded",
             error.message,
-            details=(("n_prompt_tokens", error.prompt_tokens), ("n_ctx", error.max_context)),
+            details=(
+                ("n_prompt_tokens", error.prompt_tokens),
+                ("n_ctx", error.max_context),
+                *((("at_least", 1),) if error.at_least else ()),
+            ),
         )
     if isinstance(error, InvalidError):
         return Failed("invalid_request", error.message, param=error.param)

@@ -53,10 +53,10 @@ class LlamaBackend:
         self._context: Any = context
         self._memory = llama_cpp.llama_get_memory(context)
         self._vocab = llama_cpp.llama_model_get_vocab(model)
-        self.tokenizer = LlamaTokenizer(model)
         self.name = _describe(model)
         self.num_seqs = int(llama_cpp.llama_n_seq_max(context))
         self.max_context = min(max_context, int(llama_cpp.llama_n_ctx_seq(context)))
+        self.tokenizer = LlamaTokenizer(model, max_context=self.max_context)
         self.batch_len = int(llama_cpp.llama_n_batch(context))
         self.ubatch_len = int(llama_cpp.llama_n_ubatch(context))
         self._window_len = int(llama_cpp.llama_model_n_swa(model))

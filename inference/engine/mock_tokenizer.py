@@ -17,8 +17,10 @@ class MockTokenizer:
     eos_token = ""
     chat_template: str | None = None
 
-    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
-        """See `Tokenizer.tokenize`; there is nothing special to add or parse."""
+    def tokenize(
+        self, text: str, *, add_special: bool, parse_special: bool, as_prompt: bool = False
+    ) -> list[int]:
+        """See `Tokenizer.tokenize`; there is nothing special to add or parse, nor to refuse."""
         return list(encode_text(text))
 
     def piece(self, token_id: int, *, special: bool = False) -> bytes:

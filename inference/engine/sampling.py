@@ -46,7 +46,7 @@ ALIASES = {
     "top_n_sigma": "top_n_sigma",
 }
 DEFAULT_BREAKERS = ("\n", ":", '"', "*")
-MAX_NUM_PROBS = 1024
+MAX_NUM_PROBS = 20  # rivals a token; each is some 85 bytes in every event and stream
 LOWEST_LOGPROB = float(np.finfo(np.float32).min)
 
 
@@ -116,8 +116,11 @@ class Chain:
         )
 
 
-def resolve_chain(params: SamplingParams, tokenizer: Tokenizer) -> Chain:
+def resolve_chain(params: SamplingParams, tokenizer: Tokenizer, *, max_context: int) -> Chain:
     """`params` with every default filled in.
+
+    No sampler looks back further than `max_context` tokens: there aren't more, and llama.cpp
+    allocates room for as many as it is told.
 
     Raises:
         InvalidError: a value no chain can be built from; `param` names it.
@@ -136,14 +139,14 @@ def resolve_chain(params: SamplingParams, tokenizer: Tokenizer) -> Chain:
         xtc_probability=_clamp(_or(params.xtc_probability, 0.0)),
         xtc_threshold=_clamp(_or(params.xtc_threshold, 0.1)),
         typical_p=_clamp(_or(params.typical_p, 1.0)),
-        repeat_last_n=_or(params.repeat_last_n, 64),
+        repeat_last_n=min(max_context, _or(params.repeat_last_n, 64)),
         repeat_penalty=_or(params.repeat_penalty, 1.0),
         presence_penalty=_or(params.presence_penalty, 0.0),
         frequency_penalty=_or(params.frequency_penalty, 0.0),
         dry_multiplier=_or(params.dry_multiplier, 0.0),
         dry_base=1.75 if (params.dry_base or 0.0) < 1.0 else _or(params.dry_base, 1.75),
         dry_allowed_length=_or(params.dry_allowed_length, 2),
-        dry_penalty_last_n=_or(params.dry_penalty_last_n, 64),
+        dry_penalty_last_n=min(max_context, _or(params.dry_penalty_last_n, 64)),
         dry_sequence_breakers=_or(params.dry_sequence_breakers, DEFAULT_BREAKERS),
         mirostat=min(2, max(0, _or(params.mirostat, 0))),
         mirostat_tau=_or(params.mirostat_tau, 5.0),

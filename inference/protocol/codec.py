@@ -2,6 +2,9 @@
 
 A dataclass becomes an object without the fields that hold their default; where a field may hold
 several types, the object carries its class name under "t". Infinite numbers are refused.
+
+Requests and specs are strict: what isn't of this version is refused as a whole. Events, snapshots
+and results are read tolerantly, since readers of one version follow engines of a later one.
 """
 
 from __future__ import annotations
@@ -19,7 +22,11 @@ T = TypeVar("T")
 TAG = "t"
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _quote = json.encoder.encode_basestring
+_EVENT_NAMES = frozenset(cls.__name__ for cls in get_args(events.Event))
 VERSION = "version"  # always written, so that a later version is never taken for this one
+
+
+_TOLERANT = frozenset({events.__name__, results.__name__})  # modules of such classes
 
 
 class DecodeError(ValueError):
@@ -63,7 +70,8 @@ def from_plain(hint: Any, data: Any) -> Any:
     """Return `data` as the type `hint`.
 
     Raises:
-        DecodeError: wrong shape, unknown class, missing or unknown field.
+        DecodeError: wrong shape, unknown class, missing field, or a field unknown to a class that
+            isn't of an event or result.
     """
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
@@ -130,7 +138,7 @@ def _dataclass_from_plain(cls: type, data: Any) -> Any:
         elif f.default is dataclasses.MISSING or f.name == VERSION:
             raise DecodeError(f"{cls.__name__}.{f.name} is missing")
     unknown = data.keys() - {f.name for f in _fields(cls)} - {TAG}
-    if unknown:
+    if unknown and cls.__module__ not in _TOLERANT:
         raise DecodeError(f"{cls.__name__} has no {sorted(unknown)}")
     return cls(**values)
 
@@ -187,14 +195,19 @@ def encode_event(event: events.Event) -> str:
 
 
 def decode_event(text: str | bytes) -> events.Event:
-    """The event in `text`.
+    """The event in `text`; `Unknown` if it is of a class that this version doesn't have.
 
     Raises:
-        DecodeError: not an event of this version.
+        DecodeError: not an event, or an event with a value that this version doesn't allow.
     """
     data = _parse(text)
     delta = _plain_delta(data)  # one a token: the short way to the same value
-    return delta or typing.cast(events.Event, from_plain(events.Event, data))
+    if delta is not None:
+        return delta
+    name = data.get(TAG) if isinstance(data, dict) else None
+    if isinstance(name, str) and name not in _EVENT_NAMES:
+        return events.Unknown(name)
+    return typing.cast(events.Event, from_plain(events.Event, data))
 
 
 def encode_snapshot(snapshot: events.Snapshot) -> str:
@@ -206,7 +219,7 @@ def decode_snapshot(text: str | bytes) -> events.Snapshot:
     """The snapshot in `text`.
 
     Raises:
-        DecodeError: not a snapshot of this version.
+        DecodeError: not a snapshot, or one with a value that this version doesn't allow.
     """
     return typing.cast(events.Snapshot, _loads(events.Snapshot, text))
 

@@ -1,8 +1,13 @@
 """What happens to a generation: an append-only log, `seq` contiguous from 0, one terminal event.
 
 Order: Started, Progress*, Delta*, then exactly one of Finished | Failed | Cancelled. A terminal
-event may come first; `Failed` in place of `Started` is a refusal. Readers ignore kinds they don't
-know. `Snapshot` isn't an event of the log: it stands for all events up to its `seq`.
+event may come first; `Failed` in place of `Started` is a refusal. `Snapshot` isn't an event of the
+log: it stands for all events up to its `seq`.
+
+While versions change, readers meet events of a later one: a kind they don't know comes as
+`Unknown`, which has a seq and nothing else, and fields they don't know are ignored. So a new event
+or field must be one that a reader can do without; a new terminal event, or a new value of an old
+field, isn't.
 """
 
 from __future__ import annotations
@@ -131,8 +136,15 @@ class Cancelled:
     usage: Usage = field(default_factory=Usage)
 
 
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An event of a later version, by its class name. Never written, never terminal."""
+
+    name: str
+
+
 Terminal: TypeAlias = Finished | Failed | Cancelled
-Event: TypeAlias = Started | Progress | Delta | Result | Finished | Failed | Cancelled
+Event: TypeAlias = Started | Progress | Delta | Result | Finished | Failed | Cancelled | Unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from inference.protocol.events import (
     Result,
     Snapshot,
     Started,
+    Unknown,
 )
 
 EMPTY = Snapshot(seq=-1)
@@ -20,6 +21,8 @@ EMPTY = Snapshot(seq=-1)
 
 def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
     """Return `snapshot` with `entries` folded in; entries it covers already are ignored.
+
+    Unknown events count only by their seq.
 
     Raises:
         ValueError: a seq is missing between the snapshot and the entries.
@@ -53,7 +56,7 @@ def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
             out = replace(out, progress=event)
         elif isinstance(event, Result):
             out = replace(out, result=event)
-        else:
+        elif not isinstance(event, Unknown):
             out = replace(out, terminal=event)
     return replace(
         out,

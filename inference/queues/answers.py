@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from inference.protocol.codec import decode_event, decode_snapshot
+from inference.protocol.codec import DecodeError, decode_event, decode_request, decode_snapshot
 from inference.protocol.events import CancelledBy, Entry, Snapshot
 from inference.protocol.fold import EMPTY, fold
+from inference.protocol.requests import EngineRequest
 from inference.queues.config import busy
 from inference.queues.contract import (
     AppendOutcome,
@@ -29,12 +30,16 @@ from inference.queues.contract import (
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A claim as the script gives it; `anew`: the log must go on under the next incarnation."""
+    """A claim as the script gives it; `anew`: the log must go on under the next incarnation.
+
+    `request` is None where the request or the log can't be read: another version wrote it.
+    """
 
     generation_id: str
-    request_text: str
+    request: EngineRequest | None
     epoch: int
     incarnation: int
+    last_seq: int
     anew: bool
     alone: bool
     queued_s: float
@@ -147,21 +152,32 @@ def claimed(reply: Any) -> tuple[Claimed, ...]:
 
 
 def _claimed(item: Any) -> Claimed:
-    generation_id, request, epoch, incarnation, anew, alone, queued_ms, snapshot, entries = item
+    generation_id, text_of, epoch, incarnation, last, anew, alone, queued_ms = item[:8]
+    request: EngineRequest | None = None
     resume: Snapshot | None = None
-    if snapshot or entries:
-        start = decode_snapshot(snapshot) if snapshot else EMPTY
-        resume = fold(start, [entry_of(*entry)[1] for entry in entries])
+    try:
+        resume = _log(*item[8:])
+        request = decode_request(text_of)
+    except DecodeError:
+        pass  # it ends alone; the others of the batch have no part in it
     return Claimed(
         generation_id=text(generation_id),
-        request_text=text(request),
+        request=request,
         epoch=int(epoch),
         incarnation=int(incarnation),
+        last_seq=int(last),
         anew=text(anew) == "1",
         alone=text(alone) == "1",
         queued_s=int(queued_ms) / 1000,
         resume=resume if resume is not None and resume.seq >= 0 else None,
     )
+
+
+def _log(snapshot: Any, entries: Any) -> Snapshot | None:
+    if not snapshot and not entries:
+        return None
+    start = decode_snapshot(snapshot) if snapshot else EMPTY
+    return fold(start, [entry_of(*entry)[1] for entry in entries])
 
 
 def outcomes(reply: Any) -> tuple[AppendOutcome, ...]:

@@ -19,14 +19,26 @@ def ms(seconds: float) -> int:
     return int(seconds * 1000)
 
 
+def away_ms(config: QueueConfig) -> int:
+    """The longest silence that no renewed lease can run out in.
+
+    Whoever holds a lease renewed it at most one interval before the silence began.
+    """
+    engine_s = config.lease_s - config.heartbeat_s
+    reader_s = config.reader_lease_s - config.reader_renew_s
+    return ms(min(engine_s, reader_s))
+
+
 def script_config(config: QueueConfig) -> str:
     """JSON text of what the scripts need: milliseconds, bytes, counts."""
     return json.dumps(
         {
             "max_queued": config.max_queued,
             "max_queued_per_owner": config.max_queued_per_owner,
+            "max_queued_bytes_per_owner": config.max_queued_bytes_per_owner,
             "lease": ms(config.lease_s),
             "reader_lease": ms(config.reader_lease_s),
+            "away": away_ms(config),
             "background_age": ms(config.background_age_s),
             "max_deaths": config.max_deaths,
             "stream_bytes": config.stream_bytes,
@@ -40,11 +52,14 @@ def script_config(config: QueueConfig) -> str:
 
 
 def busy(reason: str, config: QueueConfig) -> BusyError:
-    """The refusal for `reason`: "queue_full", "owner_queue_full" or "memory"."""
+    """The refusal for `reason`: one of those that `Queue.submit` names."""
     if reason == "queue_full":
         text = f"the model's queue is full ({config.max_queued} requests wait)"
     elif reason == "owner_queue_full":
         text = f"you have {config.max_queued_per_owner} requests waiting already, the most allowed"
+    elif reason == "owner_queue_bytes":
+        limit = config.max_queued_bytes_per_owner // 2**20
+        text = f"your waiting requests would take more than {limit} MiB, the most allowed"
     else:
         text = "the server's memory for queues is nearly full"
     retry = RETRY_MEMORY_S if reason == "memory" else RETRY_QUEUE_S

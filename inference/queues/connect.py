@@ -16,6 +16,7 @@ from redis.exceptions import (
     ConnectionError,
     OutOfMemoryError,
     ReadOnlyError,
+    ResponseError,
     TimeoutError,
 )
 from redis.retry import Retry
@@ -28,6 +29,11 @@ CONNECT_TIMEOUT_S: Final = 2.0
 RETRIES: Final = 2  # a restart shows as UnavailableError soon; who must survive it tries again
 BACKOFF_BASE_S: Final = 0.05
 BACKOFF_CAP_S: Final = 0.5
+# First words of error replies by which a server says that it can't serve now, whoever asks: a full
+# disk or a failed save, a script that runs too long, too few replicas, a start, a failover.
+NOT_NOW: Final = frozenset(
+    {"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN"}
+)
 
 
 def _options(url: str) -> dict[str, Any]:
@@ -67,6 +73,15 @@ def unavailable() -> Iterator[None]:
         raise UnavailableError("the queue server can't be reached") from error
     except (OutOfMemoryError, ReadOnlyError) as error:
         raise UnavailableError("the queue server can't be written to") from error
+    except ResponseError as error:
+        if _code(error) not in NOT_NOW:
+            raise
+        raise UnavailableError("the queue server can't serve now") from error
+
+
+def _code(error: ResponseError) -> str:
+    """First word of an error reply; redis-py cuts it off the text of those it has a class for."""
+    return str(error.status_code or str(error).partition(" ")[0])
 
 
 @contextlib.asynccontextmanager

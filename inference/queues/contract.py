@@ -26,9 +26,12 @@ State: TypeAlias = Literal["queued", "running", "ended"]
 class QueueConfig:
     """Bounds and times of one queue. Seconds, bytes, counts.
 
-    `max_queued` requests wait per model, `max_queued_per_owner` of one owner. `lease_s` is what an
+    `max_queued` requests wait per model, `max_queued_per_owner` of one owner, which take up
+    `max_queued_bytes_per_owner` of memory at most (as stored). `lease_s` is what an
     engine's heartbeat renews: it must be several times `heartbeat_s`. `reader_lease_s` must be
     several times `reader_renew_s` and, with one heartbeat added, stay within 5 s.
+    After a silence of engines, readers and sweeps in which a renewed lease may have run out (the
+    server was away), leases are stretched once before any is ended.
     `background_age_s`: a background request that waited this long is taken like an interactive one.
     `max_deaths`: engine deaths a request survives; a request that saw `max_deaths` of them runs
     alone. `stream_bytes`: at this size earlier deltas are folded into one snapshot.
@@ -36,6 +39,7 @@ class QueueConfig:
 
     max_queued: int = 256
     max_queued_per_owner: int = 64
+    max_queued_bytes_per_owner: int = 32 * 1024 * 1024
     lease_s: float = 4.0
     heartbeat_s: float = 0.5
     reader_lease_s: float = 4.4
@@ -204,7 +208,7 @@ class Queue(Protocol):
         `reader_id` is the first reader lease of a request with `keep` False.
 
         Raises:
-            BusyError: reason "queue_full", "owner_queue_full" or "memory".
+            BusyError: reason "queue_full", "owner_queue_full", "owner_queue_bytes" or "memory".
         """
         ...
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from inference.protocol.codec import encode_request
 from inference.protocol.events import CancelledBy, Snapshot, Terminal
 from inference.protocol.requests import EngineRequest
 from inference.queues import terminals
@@ -84,13 +85,15 @@ class MemoryQueue:
         """See `Queue.submit`."""
         with self._model(request.model) as model:
             now, submitted_at = self._now(), ms(request.submitted_at)
+            model.awake(now)
             model.promote(now)
             known = model.generations.get(request.generation_id)
             if known is not None:
                 if known.state == "queued":
                     return model.position(known)
                 return Position(0, model.waiting.waiting("interactive"))
-            self._refuse_if_busy(model, request.owner_key)
+            size = len(encode_request(request).encode())
+            self._refuse_if_busy(model, request.owner_key, size)
             model.number += 1
             generation = Generation(
                 request=request,
@@ -100,18 +103,21 @@ class MemoryQueue:
                 deadline=ms(request.deadline_at),
             )
             if reader_id is not None and needs_reader(request):
-                generation.reader_till = now + ms(self.config.reader_lease_s)
+                generation.renew_reader(now + ms(self.config.reader_lease_s))
             model.generations[generation.id] = generation
             model.enqueue(generation, lane_of(request))
             self._bump(model)
             return model.position(generation)
 
-    def _refuse_if_busy(self, model: Model, owner: str) -> None:
+    def _refuse_if_busy(self, model: Model, owner: str, size: int) -> None:
         if len(model.waiting) >= self.config.max_queued:
             raise busy("queue_full", self.config)
-        owned = sum(item.owner == owner for item in model.in_state("queued"))
-        if owned >= self.config.max_queued_per_owner:
+        owned = [item for item in model.in_state("queued") if item.owner == owner]
+        if len(owned) >= self.config.max_queued_per_owner:
             raise busy("owner_queue_full", self.config)
+        num_bytes = sum(len(encode_request(item.request).encode()) for item in owned) + size
+        if num_bytes > self.config.max_queued_bytes_per_owner:
+            raise busy("owner_queue_bytes", self.config)
         if self._is_memory_full():
             raise busy("memory", self.config)
 
@@ -159,13 +165,15 @@ class MemoryQueue:
     ) -> tuple[str, ...]:
         """See `Queue.reader_renew`."""
         with self._model(model) as state:
+            now = self._now()
+            state.awake(now)
             unknown: list[str] = []
             for generation_id in generation_ids:
                 generation = state.generations.get(generation_id)
                 if generation is None or generation.state == "ended":
                     unknown.append(generation_id)
                 elif needs_reader(generation.request):
-                    generation.reader_till = self._now() + ms(self.config.reader_lease_s)
+                    generation.renew_reader(now + ms(self.config.reader_lease_s))
             return tuple(unknown)
 
     def load(self, model: str) -> Load:
@@ -210,6 +218,7 @@ class MemoryQueue:
         """See `Queue.claim`."""
         with self._model(model) as state:
             now = self._now()
+            state.awake(now)
             state.promote(now)
             state.sweep_waiting(now)
             return state.claim(engine_id, slots, idle, now)
@@ -254,10 +263,12 @@ class MemoryQueue:
     def release(self, model: str, engine_id: str, generation_id: str, epoch: int) -> bool:
         """See `Queue.release`."""
         with self._model(model) as state:
+            now = self._now()
             generation = state.held(engine_id, generation_id, epoch)
             if generation is None:
                 return False
-            state.take_back(generation, self._now(), died=False)
+            state.awake(now)
+            state.take_back(generation, now, died=False)
             self._bump(state)
             return True
 
@@ -265,6 +276,7 @@ class MemoryQueue:
         """See `Queue.beat`."""
         with self._model(model) as state:
             now = self._now()
+            state.awake(now)
             state.engines[beat.engine_id] = (now, beat)
             lost: list[str] = []
             cancelled: list[tuple[str, CancelledBy]] = []
@@ -273,7 +285,7 @@ class MemoryQueue:
                 if generation is None:
                     lost.append(generation_id)
                     continue
-                generation.lease_till = now + ms(self.config.lease_s)
+                generation.renew_lease(now + ms(self.config.lease_s))
                 if generation.cancel is None and generation.has_no_reader(now):
                     generation.cancel = "reader_gone"
                 if generation.cancel is not None:
@@ -286,6 +298,7 @@ class MemoryQueue:
         """See `Queue.reap`."""
         with self._model(model) as state:
             now = self._now()
+            state.awake(now)
             fates = {
                 generation.id: state.take_back(generation, now, died=True)
                 for generation in state.in_state("running")
@@ -306,9 +319,11 @@ class MemoryQueue:
     def engine_gone(self, model: str, engine_id: str, *, death: bool = True) -> tuple[str, ...]:
         """See `Queue.engine_gone`."""
         with self._model(model) as state:
+            now = self._now()
+            state.awake(now)
             held = [item for item in state.in_state("running") if item.engine == engine_id]
             for generation in held:
-                state.take_back(generation, self._now(), died=death)
+                state.take_back(generation, now, died=death)
             state.engines.pop(engine_id, None)
             if held:
                 self._bump(state)

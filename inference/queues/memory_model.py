@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from inference.protocol.events import Terminal
 from inference.queues import terminals
-from inference.queues.config import UTILITIES_A_CLAIM, ms
+from inference.queues.config import UTILITIES_A_CLAIM, away_ms, ms
 from inference.queues.contract import Beat, Claim, Position, QueueConfig, Reaped, State
 from inference.queues.facts import snapshot_usage
 from inference.queues.fairness import Place, Waiting
@@ -24,6 +24,7 @@ class Model:
         self.waiting = Waiting()
         self.engines: dict[str, tuple[int, Beat]] = {}  # when, what
         self.number = 0  # of the last submit
+        self.active: int | None = None  # when anybody renewed or swept leases last
         self.mark = 0  # grows when engines have something new to look at
 
     def in_state(self, state: State) -> list[Generation]:
@@ -36,6 +37,21 @@ class Model:
         for generation in list(self.generations.values()):
             if generation.expires is not None and generation.expires <= now:
                 del self.generations[generation.id]
+
+    def awake(self, now: int) -> None:
+        """Called before leases are renewed or ended.
+
+        After a silence in which leases may have run out though their holders live, each gets one
+        lease more, once until its holder renews it.
+        """
+        active, self.active = self.active, now
+        if active is None or now - active <= away_ms(self.config):
+            return
+        lease_till = now + ms(self.config.lease_s)
+        reader_till = now + ms(self.config.reader_lease_s)
+        for generation in self.generations.values():
+            if generation.state != "ended":
+                generation.stretch(lease_till, reader_till)
 
     def held(self, engine_id: str, generation_id: str, epoch: int) -> Generation | None:
         """The generation, if this lease on it is the valid one."""
@@ -107,7 +123,7 @@ class Model:
     def _give(self, generation: Generation, engine_id: str, now: int, *, alone: bool) -> Claim:
         generation.state, generation.engine, generation.alone = "running", engine_id, alone
         generation.epoch = max(now, generation.epoch + 1)
-        generation.lease_till = now + ms(self.config.lease_s)
+        generation.renew_lease(now + ms(self.config.lease_s))
         return Claim(
             request=generation.request,
             epoch=generation.epoch,
@@ -166,6 +182,6 @@ class Model:
         """Renew the lease and the incarnation of `claim`; the log is set already."""
         generation.usage = snapshot_usage(generation.folded)
         generation.incarnation = claim.incarnation
-        generation.lease_till = now + ms(self.config.lease_s)
+        generation.renew_lease(now + ms(self.config.lease_s))
         if generation.folded.terminal is not None:
             self.close(generation, now)

@@ -39,10 +39,12 @@ class Generation:
     engine: str = ""
     epoch: int = 0
     lease_till: int = 0
+    lease_stretched: bool = False  # since it was renewed, see `Model.awake`
     deaths: int = 0
     alone: bool = False
     cancel: CancelledBy | None = None
     reader_till: int | None = None
+    reader_stretched: bool = False
     expires: int | None = None
     ended: int = 0
     acked: bool = False
@@ -80,6 +82,21 @@ class Generation:
         """The fold of all events, None without one."""
         log = fold(self.folded, (entry for entry, _ in self.entries))
         return log if log.seq >= 0 else None
+
+    def renew_lease(self, till: int) -> None:
+        """Its engine lives."""
+        self.lease_till, self.lease_stretched = till, False
+
+    def renew_reader(self, till: int) -> None:
+        """Its reader lives."""
+        self.reader_till, self.reader_stretched = till, False
+
+    def stretch(self, lease_till: int, reader_till: int) -> None:
+        """Give its leases more time, once until they are renewed."""
+        if not self.lease_stretched:
+            self.lease_till, self.lease_stretched = lease_till, True
+        if self.reader_till is not None and not self.reader_stretched:
+            self.reader_till, self.reader_stretched = reader_till, True
 
     def has_no_reader(self, now: int) -> bool:
         """Whether its reader lease has expired."""

@@ -24,6 +24,7 @@ from inference.queues.connect import LONGEST_BLOCK_S, reachable
 from inference.queues.contract import START, Cursor, Position, Read
 from inference.queues.keys import model_keys, wake_key
 from inference.queues.subscription import Subscription, has_end
+from inference.queues.throttle import Throttle
 from llamaweb.lib.errors import UnavailableError
 from llamaweb.lib.ids import new_id
 
@@ -36,6 +37,7 @@ BACKOFF_S: Final = 0.05
 BACKOFF_CAP_S: Final = 1.0
 WAKE_KEPT_S: Final = 60
 CANCEL_AGAIN_S: Final = 0.1
+PLACES_EVERY_S: Final = 0.5  # places of one model are asked for that often at most
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class StreamReader:
         self._wake_at = "0-0"
         self._followed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._places = Throttle(self._deliver_places, PLACES_EVERY_S)
 
     async def close(self) -> None:
         """Stop following; readers that are left find nothing new."""
@@ -72,6 +75,7 @@ class StreamReader:
         while task is not None and not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=CANCEL_AGAIN_S)
+        await self._places.close()
 
     @property
     def num_readers(self) -> int:
@@ -221,7 +225,7 @@ class StreamReader:
                     found: Any = await self._client.xread(
                         self._streams(), count=READ_LIMIT, block=int(LONGEST_BLOCK_S * 1000)
                     )
-                await self._deliver(found.items() if isinstance(found, dict) else found)
+                self._deliver(found.items() if isinstance(found, dict) else found)
                 backoff_s = BACKOFF_S
                 continue
             except UnavailableError:
@@ -244,19 +248,18 @@ class StreamReader:
                     streams[key] = f"{topic.at.incarnation - 1}-{2**64 - 1}"
         return streams
 
-    async def _deliver(self, found: Any) -> None:
-        places: list[str] = []
+    def _deliver(self, found: Any) -> None:
         for raw_key, entries in found:
             key = text(raw_key)
             if key == self._wake_key:
                 self._wake_at = text(entries[-1][0])
             elif key in self._marks:
                 self._marks[key] = text(entries[-1][0])
-                places.append(self._models[key])
+                model = self._models[key]
+                if self._waiting(model):
+                    self._places.ask(model)
             elif (topic := self._topics.get(key)) is not None:
                 self._deliver_entries(topic, entries)
-        for model in places:
-            await self._deliver_places(model)
 
     def _deliver_entries(self, topic: _Topic, entries: Any) -> None:
         for entry_id, fields in entries:
@@ -271,13 +274,16 @@ class StreamReader:
             for subscription in topic.readers:
                 subscription.offer(int(incarnation), entry)
 
-    async def _deliver_places(self, model: str) -> None:
-        waiting = [
+    def _waiting(self, model: str) -> list[Subscription]:
+        return [
             subscription
             for topic in self._topics.values()
             for subscription in topic.readers
             if subscription.queued and subscription.model == model
         ]
+
+    async def _deliver_places(self, model: str) -> None:
+        waiting = self._waiting(model)
         if not waiting:
             return
         ids = [subscription.generation_id for subscription in waiting]

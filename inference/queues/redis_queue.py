@@ -12,7 +12,6 @@ from typing import Any, TypeVar, cast
 import redis
 from redis.exceptions import NoScriptError
 
-from inference.protocol.codec import DecodeError, decode_request
 from inference.protocol.events import CancelledBy, Snapshot, Terminal
 from inference.protocol.requests import EngineRequest
 from inference.queues import terminals
@@ -138,21 +137,18 @@ class RedisQueue:
 
     def _claim(self, model: str, engine_id: str, claimed: Claimed) -> Claim | None:
         incarnation = claimed.incarnation
+        if claimed.request is None:
+            end = (terminals.UNREADABLE,)
+            seq = claimed.last_seq + 1
+            item = Append(claimed.generation_id, claimed.epoch, incarnation, seq, end)
+            self.append(model, engine_id, [item])
+            return None
         if claimed.anew and claimed.resume is not None:
             if not self._run(self._commands.rebase(model, engine_id, claimed, claimed.resume)):
                 return None
             incarnation += 1
-        try:
-            request = decode_request(claimed.request_text)
-        except DecodeError:
-            seq = claimed.resume.seq + 1 if claimed.resume else 0
-            item = Append(
-                claimed.generation_id, claimed.epoch, incarnation, seq, (terminals.UNREADABLE,)
-            )
-            self.append(model, engine_id, [item])
-            return None
         return Claim(
-            request=request,
+            request=claimed.request,
             epoch=claimed.epoch,
             incarnation=incarnation,
             resume=claimed.resume,

@@ -11,7 +11,7 @@ DEADLINE = Failed(
     "deadline_exceeded", "the request's deadline passed before it was finished", retryable=True
 )
 CRASHED = Failed("engine_crashed", "the engine died repeatedly while working on this request")
-UNREADABLE = Failed("not_supported", "the engine speaks another version of the protocol")
+UNREADABLE = Failed("not_supported", "the request was written by another version of the server")
 CANCELLED: dict[CancelledBy, Cancelled] = {by: Cancelled(by) for by in get_args(CancelledBy)}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from inference import bus
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 ON_FINISH = "generation_finalise"
 MISSING_GRACE_S = 3.0  # a living engine may still write back what Redis lost
 READ_LIMIT = 4096
+MAX_OPEN = 256  # an owner's generations that haven't ended
+OPEN_RETRY_S = 10.0
 SWEEP_BUDGET_S = 4.0  # less than the time between two sweeps
 
 
@@ -41,9 +44,16 @@ def generation_create(*, owner: User, request: GenerateRequest) -> Generation:
 
     Raises:
         InvalidError: the request isn't one that goes on without a reader.
+        BusyError: the owner has too many that haven't ended.
     """
     if not request.keep or request.on_finish not in settings.ON_FINISH_TASKS:
         raise InvalidError("an owned generation needs keep and an on_finish of the allow-list")
+    if Generation.objects.filter(owner=owner, state=Generation.State.QUEUED).count() >= MAX_OPEN:
+        raise BusyError(
+            f"{MAX_OPEN} of your answers are waiting or being written; that is the limit",
+            reason="open_generations",
+            retry_after_s=OPEN_RETRY_S,
+        )
     generation = Generation.objects.create(
         id=request.generation_id,
         owner=owner,
@@ -83,7 +93,9 @@ def generation_finalise(generation_id: str) -> bool:
     """
     generation = Generation.objects.filter(id=generation_id).first()
     queue = bus.sync_queue()
-    if generation is None:
+    if generation is None:  # deleted with its owner while it ran: nobody waits for it any more
+        for model in queue.models():
+            queue.finished_ack(model, generation_id)
         return False
     if generation.state == Generation.State.QUEUED:
         snapshot = read_all(queue, generation.model_name, generation_id)
@@ -113,7 +125,10 @@ def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
     """Write the end of a generation; False if somebody else did."""
     terminal = snapshot.terminal
     values: dict[str, object] = {
-        "parts": [[kind, storable(text)] for kind, text in snapshot.parts],
+        # PostgreSQL's JSON takes no NUL, which a byte-level vocabulary can write.
+        "parts": [
+            [kind, text.replace("\0", "\N{REPLACEMENT CHARACTER}")] for kind, text in snapshot.parts
+        ],
         "ended_at": timezone.now(),
         "missing_since": None,
     }
@@ -126,7 +141,7 @@ def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
             "state": Generation.State.FAILED,
             "finish_reason": "error",
             "error_code": terminal.code,
-            "error_message": storable(terminal.message),
+            "error_message": terminal.message,
         }
     else:
         raise ValueError("the log has no end")
@@ -138,11 +153,6 @@ def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
     return bool(
         Generation.objects.filter(id=generation_id, state=Generation.State.QUEUED).update(**values)
     )
-
-
-def storable(text: str) -> str:
-    """`text` without NUL, which a model may write and PostgreSQL doesn't store."""
-    return text.replace("\0", "\ufffd")
 
 
 def generation_sweep(now: datetime | None = None) -> dict[str, int]:
@@ -157,20 +167,60 @@ def generation_sweep(now: datetime | None = None) -> dict[str, int]:
     done = {"submitted": 0, "stored": 0, "interrupted": 0}
     for model in queue.models():
         queue.reap(model)
-    for generation in Generation.objects.filter(state=Generation.State.QUEUED).order_by(
-        "created_at"
-    )[: settings.SWEEP_LIMIT]:
+    for generation in _open_rows():
         if time.monotonic() > until_ts:
             log.warning("the sweep ran out of time; the next one goes on")
             break
-        status = queue.status(generation.model_name, generation.id)
-        if status is None:
-            done[_sweep_missing(generation, now)] += 1
-        elif status.state == "ended":
-            done["stored"] += generation_finalise(generation.id)
-        elif generation.missing_since is not None:
-            Generation.objects.filter(id=generation.id).update(missing_since=None)
+        _sweep_cursor.passed(generation)
+        try:
+            what = _sweep_row(queue, generation, now)
+        except UnavailableError:
+            raise
+        except Exception:
+            log.exception("generation %s could not be swept", generation.id)
+            continue
+        if what is not None:
+            done[what] += 1
     return done
+
+
+def _sweep_row(queue: Queue, generation: Generation, now: datetime) -> str | None:
+    """Bring one open row and the queue together; returns what was done."""
+    status = queue.status(generation.model_name, generation.id)
+    if status is None:
+        return _sweep_missing(generation, now)
+    if status.state == "ended":
+        return "stored" if generation_finalise(generation.id) else None
+    if generation.missing_since is not None:
+        Generation.objects.filter(id=generation.id).update(missing_since=None)
+    return None
+
+
+class _SweepCursor:
+    """Where this process's last sweep ended: no backlog of one user hides the rows behind it."""
+
+    def __init__(self) -> None:
+        self.after: tuple[datetime, str] | None = None
+
+    def passed(self, generation: Generation) -> None:
+        """This row was looked at."""
+        self.after = (generation.created_at, generation.id)
+
+
+_sweep_cursor = _SweepCursor()
+
+
+def _open_rows() -> list[Generation]:
+    """The next open rows, from the start again after the last one."""
+    rows = Generation.objects.filter(state=Generation.State.QUEUED).order_by("created_at", "id")
+    if _sweep_cursor.after is not None:
+        created_at, row_id = _sweep_cursor.after
+        behind = Q(created_at__gt=created_at) | Q(created_at=created_at, id__gt=row_id)
+        found = list(rows.filter(behind)[: settings.SWEEP_LIMIT])
+        if found:
+            return found
+        _sweep_cursor.after = None
+    return list(rows[: settings.SWEEP_LIMIT])
 
 
 def _sweep_missing(generation: Generation, now: datetime) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inference.models import ModelConfig
+from inference.models import MODEL_NAME_LEN, ModelConfig
 from llamaweb.lib.errors import NotFoundError, UnavailableError
 
 DEFAULT_NAMES = ("", "default")  # what clients send that have nothing to choose
+MAX_SHOWN_CHARS = 100  # of a caller's text in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,12 @@ def model_resolve(name: str | None) -> ModelInfo:
         if config is None:
             raise UnavailableError("no model is configured yet")
     else:
-        config = configs.filter(name=name).first()
+        config = configs.filter(name=name).first() if _may_be_name(name) else None
         if config is None:
-            raise NotFoundError(f"the model {name[:100]!r} does not exist")
+            raise NotFoundError(f"the model {name[:MAX_SHOWN_CHARS]!r} does not exist")
     return model_info(config)
+
+
+def _may_be_name(name: str) -> bool:
+    """Whether a database can be asked for it: PostgreSQL takes no NUL."""
+    return len(name) <= MODEL_NAME_LEN and "\0" not in name

@@ -1,4 +1,7 @@
-"""A Redis user for each model's engines, which sees only that model's keys.
+"""A Redis user for each model's engines, which reaches only that model's keys.
+
+Its password is derived from the installation's secret key, so that the supervisors of several hosts
+agree on it and nothing piles up on the server.
 
 Where the server doesn't let us make users, engines use the installation's own credentials, and the
 log says so once.
@@ -7,8 +10,9 @@ log says so once.
 from __future__ import annotations
 
 import functools
+import hashlib
+import hmac
 import logging
-import secrets
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import redis
@@ -24,13 +28,13 @@ _passwords: dict[str, tuple[str, str]] = {}  # model → its engines' user and p
 
 @functools.cache
 def engine_redis_url(model: str) -> str:
-    """A URL for the engines of `model`; the user is made anew by each supervisor.
+    """A URL for the engines of `model`; the user is made if it isn't there.
 
     Raises:
         UnavailableError: the server can't be reached.
     """
     user = f"{settings.REDIS_PREFIX}engine:{model}"
-    password = secrets.token_urlsafe(24)
+    password = derived_password(model)
     try:
         _set_user(model, user, password)
     except redis.ResponseError as error:
@@ -50,10 +54,16 @@ def renew_engine_users() -> None:
         _set_user(model, user, password)
 
 
+def derived_password(model: str) -> str:
+    """The password of `model`'s engines: nobody can tell it without the secret key."""
+    message = f"redis engine user {model}".encode()
+    return hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()
+
+
 def _set_user(model: str, user: str, password: str) -> None:
     may_see = [f"~{model_keys(settings.REDIS_PREFIX, model).base}*"]
     may_see.append(f"~{models_key(settings.REDIS_PREFIX)}")
-    may_do = ["+@all", "-@admin", "-@dangerous", "+info"]
+    may_do = ["+@all", "-@admin", "-@dangerous", "-scan", "-randomkey", "+info"]
     rules = ["reset", "on", f">{password}", "resetchannels", *may_see, *may_do]
     client = sync_client(settings.REDIS_URL)
     try:

@@ -31,7 +31,9 @@ def scrubbed_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name in KEPT_ENVIRONMENT or name.startswith(KEPT_PREFIXES)
     }
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    # ggml would start a debugger on itself when it aborts: slow, and its output holds prompts.
+    quiet = {"GGML_NO_BACKTRACE": "1"}
+    return {**kept, **quiet, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 class EngineProcess:

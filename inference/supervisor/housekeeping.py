@@ -40,6 +40,12 @@ class Housekeeping:
         if refused:
             log.warning("model %s: %d requests refused: %s", model, len(refused), reason)
 
+    def refuse_strays(self, served: set[str]) -> None:
+        """End what waits for models that are disabled, renamed or gone."""
+        for model in self._queue.models():
+            if model not in served:
+                self.refuse(model, "it isn't served any more")
+
     def dispatch(self) -> None:
         """Send the task of every owned generation that ended and isn't stored."""
         now = time.monotonic()

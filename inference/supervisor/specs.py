@@ -8,17 +8,25 @@ import secrets
 from django.conf import settings
 
 from inference.bus import queue_config
+from inference.engine.starter import find_starter_model
 from inference.models import ModelConfig
 from inference.protocol.spec import EngineSpec, MockSpec
 from inference.queues.contract import QueueConfig
-from inference.registry.starter import starter_path
+from llamaweb.lib.errors import FailedError
 
 
 def engine_spec(config: ModelConfig, *, redis_url: str, use_extra_bufts: bool) -> EngineSpec:
-    """What the next engine process of `config` is told."""
+    """What the next engine process of `config` is told.
+
+    Raises:
+        FailedError: the starter model is wanted and isn't installed.
+    """
     path = config.model_path
     if config.engine_class == "llama" and not path:
-        path = str(starter_path())
+        starter = find_starter_model()
+        if starter is None:
+            raise FailedError("the starter model isn't installed; run `make run` again")
+        path = str(starter)
     defaults = QueueConfig()
     bounds = queue_config()
     return EngineSpec(

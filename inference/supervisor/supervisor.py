@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from django.db import OperationalError, close_old_connections
 
@@ -46,27 +47,24 @@ class Supervisor:
         """Until stopped: start, watch, sweep."""
         try:
             while not self._stopping.wait(TICK_S):
-                try:
-                    self._tick(time.monotonic())
-                except UnavailableError as error:
-                    log.warning("redis is away: %s", error)
-                except OperationalError as error:
-                    log.warning("the database is away: %s", error)
+                self._tick(time.monotonic())
         finally:
             self._stop_all()
 
     def _tick(self, now: float) -> None:
+        """Each part by itself: what fails in one must not end the engines."""
         if now >= self._desired_ts:
             self._desired_ts = now + DESIRED_EVERY_S
-            self._update_desired(now)
+            guarded("the model configs", self._update_desired, now)
         for engine in [*self._engines.values(), *self._ending]:
-            engine.look_after(now)
+            guarded(f"model {engine.config.name}", engine.look_after, now)
         self._ending = [engine for engine in self._ending if engine.is_running]
         if now >= self._sweep_ts:
             self._sweep_ts = now + SWEEP_EVERY_S
-            renew_engine_users()
-            self._sweep()
-        self._housekeeping.dispatch()
+            guarded("engine users", renew_engine_users)
+            for engine in self._engines.values():
+                guarded(f"model {engine.config.name}", self._sweep, engine)
+        guarded("finished generations", self._housekeeping.dispatch)
 
     def _update_desired(self, now: float) -> None:
         """Take up new and changed configs; let the engines of others drain."""
@@ -78,19 +76,19 @@ class Supervisor:
                 log.info("model %s was changed; its engine ends", engine.config.name)
                 engine.end(now)
                 self._ending.append(self._engines.pop(pk))
+        self._housekeeping.refuse_strays({config.name for config in desired.values()})
         waiting = {engine.config.pk for engine in self._ending}
         for pk, config in desired.items():
             if pk not in self._engines and pk not in waiting:
                 self._engines[pk] = SupervisedEngine(config, self._queue)
 
-    def _sweep(self) -> None:
-        for engine in self._engines.values():
-            self._housekeeping.reap(engine.config.name)
-            if engine.unservable_reason is not None:
-                self._housekeeping.refuse(engine.config.name, engine.unservable_reason)
-            if not engine.is_running:
-                engine.tell()
-            engine.watch()
+    def _sweep(self, engine: SupervisedEngine) -> None:
+        self._housekeeping.reap(engine.config.name)
+        if engine.unservable_reason is not None:
+            self._housekeeping.refuse(engine.config.name, engine.unservable_reason)
+        if not engine.is_running:
+            engine.tell()
+        engine.watch()
 
     def _stop_all(self) -> None:
         """Drain all engines side by side."""
@@ -98,7 +96,14 @@ class Supervisor:
         for engine in engines:
             engine.end(time.monotonic())
         for engine in engines:
-            try:
-                engine.wait_end()
-            except UnavailableError as error:
-                log.warning("redis went first: %s", error)
+            guarded(f"model {engine.config.name}", engine.wait_end)
+
+
+def guarded(what: str, act: Callable[..., None], *args: object) -> None:
+    """Do `act`; an error is said and ends nothing else."""
+    try:
+        act(*args)
+    except (UnavailableError, OperationalError) as error:
+        log.warning("%s: %s", what, error)
+    except Exception:
+        log.exception("%s: failed, tried again", what)

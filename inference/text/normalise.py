@@ -27,6 +27,7 @@ from typing import Any
 
 from inference.protocol.requests import Message, ToolCall
 from inference.text.capabilities import TemplateCapabilities
+from inference.text.depth import is_deep
 from llamaweb.lib.errors import InvalidError
 
 SEPARATOR = "\n\n"
@@ -92,9 +93,10 @@ def _template_call(call: ToolCall, can: TemplateCapabilities) -> dict[str, Any]:
 def _parsed(arguments: str) -> Any:
     """The value in the JSON text, or the text itself: a model may have written anything."""
     try:
-        return json.loads(arguments or "{}")
+        value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         return arguments
+    return arguments if is_deep(value) else value
 
 
 def _first_role(messages: Sequence[Message]) -> str:

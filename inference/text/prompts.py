@@ -9,7 +9,7 @@ from typing import Protocol
 
 from inference.protocol.requests import ChatPrompt, Message, Prompt, TextPrompt, TokenPrompt
 from inference.text.tokenizer import Tokenizer
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import InvalidError, TooLongError
 
 
 class PromptRenderer(Protocol):
@@ -46,6 +46,7 @@ class TextPipeline:
 
         Raises:
             InvalidError: refused by the template, no tokens at all, or ids out of range.
+            TooLongError: it certainly doesn't fit the model's context.
         """
         if isinstance(prompt, TokenPrompt):
             return self._checked(prompt)
@@ -78,7 +79,7 @@ class TextPipeline:
         tokens = self._prompt_tokens(text)
         try:
             other = self._prompt_tokens(self.render(_with_other_words(prompt), now_at=now_at))
-        except InvalidError:  # the template is choosy about words: share nothing
+        except (InvalidError, TooLongError):  # the template is choosy about words: share nothing
             other = []
         return PreparedPrompt(tuple(tokens), common_prefix_len(tokens, other), text)
 
@@ -86,7 +87,9 @@ class TextPipeline:
         # A template that writes the beginning-of-text token itself must not get a second one.
         bos = self._tokenizer.bos_token
         has_bos = bool(bos) and text.startswith(bos)
-        return self.tokenize(text, add_special=not has_bos, parse_special=True)
+        return self._tokenizer.tokenize(
+            valid_text(text), add_special=not has_bos, parse_special=True, as_prompt=True
+        )
 
     def _checked(self, prompt: TokenPrompt) -> PreparedPrompt:
         if not prompt.tokens:

@@ -68,7 +68,8 @@ class TemplateRenderer:
                 child is gone and the next job gets a new one.
             FailedError: no child could be started.
         """
-        message = dataclasses.asdict(job)
+        # Not asdict: it copies, and by recursion.
+        message = {field.name: getattr(job, field.name) for field in dataclasses.fields(job)}
         with self._lock:
             # A child left over from earlier jobs may have died since (its parent-death signal
             # also follows the thread that started it): one more try, with a new one.
@@ -156,7 +157,10 @@ def _text_of(answer: dict[str, Any]) -> str:
 
 def _send(pipe: IO[bytes] | None, message: dict[str, Any], timeout_s: float) -> None:
     assert pipe is not None
-    body = json.dumps(message).encode()
+    try:
+        body = json.dumps(message).encode()
+    except RecursionError:
+        raise InvalidError("the messages are nested too deeply") from None
     if len(body) > MAX_MESSAGE_BYTES:
         raise InvalidError(f"the messages are longer than {MAX_MESSAGE_BYTES} bytes")
     data = memoryview(len(body).to_bytes(_HEAD_LEN, "big") + body)

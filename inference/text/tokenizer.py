@@ -28,8 +28,15 @@ class Tokenizer(Protocol):
         """The Jinja template in the model's metadata."""
         ...
 
-    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
-        """Token ids of `text`; `add_special` adds what the model wants around it (BOS)."""
+    def tokenize(
+        self, text: str, *, add_special: bool, parse_special: bool, as_prompt: bool = False
+    ) -> list[int]:
+        """Token ids of `text`; `add_special` adds what the model wants around it (BOS).
+
+        Raises:
+            TooLongError: with `as_prompt`, as soon as it is clear that the text can't be a prompt
+                of this model. Others may come back whole: the engine refuses them.
+        """
         ...
 
     def piece(self, token_id: int, *, special: bool = False) -> bytes:

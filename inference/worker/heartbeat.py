@@ -97,9 +97,10 @@ class Heartbeat:
             running = self._running.get(generation_id)
             if running is not None and running.claim.epoch == leases.get(generation_id):
                 self._running.remove(generation_id, running.claim.epoch)
-                self._hand_over(Drop(generation_id))
+                self._hand_over(Drop(generation_id, running.claim.epoch))
         for generation_id, by in reply.cancelled:
-            self._hand_over(Abort(generation_id, by))
+            if generation_id in leases:
+                self._hand_over(Abort(generation_id, leases[generation_id], by))
         self._end_overdue()
 
     def _end_overdue(self) -> None:
@@ -112,4 +113,4 @@ class Heartbeat:
                     "the request's deadline passed before the answer was complete",
                     retryable=True,
                 )
-                self._hand_over(Fail(request.generation_id, failure))
+                self._hand_over(Fail(request.generation_id, running.claim.epoch, failure))

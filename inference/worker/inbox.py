@@ -1,4 +1,8 @@
-"""What the other threads tell the engine loop: plain values, in order."""
+"""What the other threads tell the engine loop: plain values, in order.
+
+Each names the lease it means by its epoch: by the time it is read, the same generation may be
+here again under a newer one.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,10 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """End a sequence on request."""
+    """End a sequence on request, also one that is still on its way to the engine."""
 
     generation_id: str
+    epoch: int
     by: CancelledBy
 
 
@@ -30,6 +35,7 @@ class Fail:
     """End a sequence with an error that isn't the engine's; the usage is filled in."""
 
     generation_id: str
+    epoch: int
     failure: Failed
 
 
@@ -38,6 +44,7 @@ class Drop:
     """Forget a sequence: its lease is another's now."""
 
     generation_id: str
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)

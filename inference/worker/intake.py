@@ -65,10 +65,7 @@ class Pipeline(Protocol):
 
 
 class Intake:
-    """Claims from a thread of its own while slots are free.
-
-    `free_slots()` says how many the engine has; claims on their way to it are counted here.
-    """
+    """Claims from a thread of its own while fewer than `num_slots` leases are held."""
 
     def __init__(
         self,

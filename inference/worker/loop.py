@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
 from inference.engine.contract import EngineEvent, StepEngine
 from inference.engine.errors import failed_event
-from inference.protocol.events import Cancelled, is_terminal
+from inference.protocol.events import Cancelled, Failed, is_terminal
 from inference.worker.inbox import Abort, Add, Drop, Fail, Order, Wake
 from inference.worker.outlet import Outlet
 from inference.worker.running import LeaseEvent
@@ -18,6 +19,7 @@ from inference.worker.running import LeaseEvent
 log = logging.getLogger(__name__)
 
 IDLE_WAIT_S = 0.5  # longest sleep without work
+ENDED_EARLY_KEPT = 256  # far more than can be on their way at once
 
 
 class Loop:
@@ -28,6 +30,8 @@ class Loop:
         self._outlet = outlet
         self._inbox: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._epochs: dict[str, int] = {}  # leases under which sequences were added
+        # Leases that ended on their way here; an `Add` of one of them comes too late.
+        self._ended_early: deque[tuple[str, int]] = deque(maxlen=ENDED_EARLY_KEPT)
         self._stopping = threading.Event()
         self.steps = 0
         self.is_stepping = False
@@ -65,20 +69,16 @@ class Loop:
     def _carry_out(self, order: Order) -> None:
         match order:
             case Add(request, epoch):
-                self._add(order, request.generation_id, epoch)
-            case Abort(generation_id, by):
-                self._hand_out(self._engine.abort(generation_id, by))
-            case Fail(generation_id, failure):
-                self._hand_out(
-                    [
-                        EngineEvent(generation_id, replace(failure, usage=end.event.usage))
-                        for end in self._engine.abort(generation_id, "owner")
-                        if isinstance(end.event, Cancelled)
-                    ]
-                )
-            case Drop(generation_id):
-                self._engine.drop(generation_id)
-                self._epochs.pop(generation_id, None)
+                if (request.generation_id, epoch) not in self._ended_early:
+                    self._add(order, request.generation_id, epoch)
+            case Abort(generation_id, epoch, by):
+                self._abort(generation_id, epoch, Cancelled(by))
+            case Fail(generation_id, epoch, failure):
+                self._abort(generation_id, epoch, failure)
+            case Drop(generation_id, epoch):
+                if self._epochs.get(generation_id) == epoch:
+                    self._engine.drop(generation_id)
+                    del self._epochs[generation_id]
             case Wake():
                 pass
 
@@ -93,6 +93,20 @@ class Loop:
             if failure.code == "engine_failed":
                 log.exception("sequence %s could not be added", generation_id)
             self._hand_out([EngineEvent(generation_id, failure)])
+
+    def _abort(self, generation_id: str, epoch: int, end: Cancelled | Failed) -> None:
+        """End a sequence with `end`; the engine knows the usage."""
+        held = self._epochs.get(generation_id)
+        if held is None:
+            # Not added yet, or lost on its way: whoever waits for its end gets it all the same.
+            self._ended_early.append((generation_id, epoch))
+            self._outlet.put([LeaseEvent(generation_id, epoch, end)])
+        elif held == epoch:
+            for aborted in self._engine.abort(generation_id, "owner"):
+                event = aborted.event
+                if isinstance(event, Cancelled):
+                    event = replace(end, usage=event.usage)
+                self._hand_out([EngineEvent(generation_id, event)])
 
     def _hand_out(self, events: Sequence[EngineEvent]) -> None:
         out = []

@@ -79,7 +79,7 @@ class Worker:
             engine_id=self._spec.engine_id,
             queue_=self._queue,
             running=self._running,
-            on_stale=lambda generation_id: loop.hand_over(Drop(generation_id)),
+            on_stale=lambda generation_id, epoch: loop.hand_over(Drop(generation_id, epoch)),
             on_ended=lambda: intake.look(),
         )
         loop = self._loop = Loop(engine, outlet)

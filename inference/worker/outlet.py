@@ -21,10 +21,11 @@ from inference.protocol.events import (
     Finished,
     Progress,
     Started,
+    Usage,
     is_terminal,
 )
 from inference.queues.contract import Append, AppendOutcome, Queue
-from inference.worker.running import LeaseEvent, Running, RunningSet
+from inference.worker.running import LeaseEvent, Log, Running, RunningSet
 from llamaweb.lib.errors import UnavailableError
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Outlet:
         engine_id: str,
         queue_: Queue,
         running: RunningSet,
-        on_stale: Callable[[str], None],
+        on_stale: Callable[[str, int], None],
         on_ended: Callable[[], None],
     ) -> None:
         self._model = model
@@ -84,8 +85,6 @@ class Outlet:
                 self._publish(events)
             except UnavailableError:
                 log.warning("the last events stay unwritten: redis is away")
-            except Exception:
-                log.exception("outlet: events could not be published")
 
     def _take(self) -> tuple[list[LeaseEvent], bool]:
         """Everything that waits, at least one item; False when told to end."""
@@ -113,7 +112,23 @@ class Outlet:
             if shaped:
                 held.append((running, append_of(generation_id, running, shaped)))
         while held:
-            held = self._settle(held, self._write([append for _, append in held]))
+            try:
+                held = self._settle(held, self._write([append for _, append in held]))
+            except UnavailableError:
+                raise
+            except Exception:
+                # What is written is not known: going on would leave a hole in the text.
+                log.exception("events could not be published; the leases are given up")
+                self._give_up(held)
+                return
+
+    def _give_up(self, held: list[tuple[Running, Append]]) -> None:
+        """Let go of leases whose log can't be written: they end by themselves, and the next
+        engine goes on from what is there."""
+        for _, append in held:
+            self._running.remove(append.generation_id, append.epoch)
+            self._on_stale(append.generation_id, append.epoch)
+        self._on_ended()
 
     def _write(self, batch: list[Append]) -> Sequence[AppendOutcome]:
         """Append, however long Redis is away; a repeated append writes nothing twice."""
@@ -144,7 +159,7 @@ class Outlet:
                     running.log.add(event)
             if outcome == "stale":
                 self._running.remove(append.generation_id, append.epoch)
-                self._on_stale(append.generation_id)
+                self._on_stale(append.generation_id, append.epoch)
             elif running.log.terminal is not None:
                 self._running.remove(append.generation_id, append.epoch)
                 self._on_ended()
@@ -171,7 +186,7 @@ class Outlet:
             log.warning("restored the log of %s after lost entries", append.generation_id)
         else:
             self._running.remove(append.generation_id, append.epoch)
-            self._on_stale(append.generation_id)
+            self._on_stale(append.generation_id, append.epoch)
         return restored
 
 
@@ -190,14 +205,24 @@ def shape(running: Running, events: Sequence[Event]) -> list[Event]:
         if running.resumed:
             if isinstance(event, Started | Progress):
                 continue
-            started = running.log.started
-            if started is not None and isinstance(event, Finished | Failed | Cancelled):
-                usage = replace(event.usage, cached_tokens=started.cached_tokens)
-                event = replace(event, usage=usage)
+            if isinstance(event, Finished | Failed | Cancelled):
+                event = replace(event, usage=whole_usage(event.usage, running.log))
         out.append(event)
         if is_terminal(event):
             break
     return out
+
+
+def whole_usage(usage: Usage, log_: Log) -> Usage:
+    """`usage` of a resumed generation's last engine, as one run: cached tokens count from the first
+    start, and an end that met no engine counts what was published."""
+    if log_.started is None:
+        return usage
+    return Usage(
+        prompt_tokens=usage.prompt_tokens or log_.started.prompt_tokens,
+        completion_tokens=max(usage.completion_tokens, len(log_.token_ids)),
+        cached_tokens=log_.started.cached_tokens,
+    )
 
 
 def merge(events: Sequence[Event]) -> list[Event]:

@@ -16,6 +16,7 @@ from inference.protocol.events import (
     Started,
     Terminal,
     TokenLogprobs,
+    Unknown,
 )
 from inference.queues.contract import Claim
 
@@ -71,7 +72,7 @@ class Log:
             self.progress = event
         elif isinstance(event, Result):
             self.result = event
-        else:
+        elif not isinstance(event, Unknown):
             self.terminal = event
 
     def snapshot(self) -> Snapshot:

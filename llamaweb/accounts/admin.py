@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
 from django.http import HttpRequest
 
+from llamaweb.accounts import user_admin
 from llamaweb.accounts.models import ApiKey, AuditEvent, User
 from llamaweb.accounts.services import api_key_revoke
 
-admin.site.register(User, UserAdmin)
+__all__ = ["ApiKeyAdmin", "AuditEventAdmin", "user_admin"]  # Django looks for this module only
 
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja.security.base import AuthBase
 
 from llamaweb.accounts.caller import Caller, caller_from_key
+from llamaweb.accounts.database import in_database
 from llamaweb.accounts.models import Scope
 from llamaweb.accounts.selectors import INVALID_KEY, api_key_authenticate
-from llamaweb.accounts.throttle import failed_keys, key_requests
+from llamaweb.accounts.throttle import failed_keys, key_requests, network
 from llamaweb.lib.errors import AuthenticationError, ForbiddenError
 
 MAX_HEADER_LEN = 512
@@ -42,19 +42,22 @@ async def authenticate(request: HttpRequest, *scopes: Scope) -> Caller:
     if not raw:
         raise AuthenticationError(INVALID_KEY)
     address = request.META.get("REMOTE_ADDR", "")
-    caller = await sync_to_async(_authenticate)(raw, address)
+    caller = await in_database(_authenticate)(raw, address)
     if not caller.scopes & {Scope.ADMIN.value, *(scope.value for scope in scopes)}:
         raise ForbiddenError(f"this API key lacks the scope {scopes[0].value!r}")
     return caller
 
 
 def _authenticate(raw: str, address: str) -> Caller:
-    """All that blocks, in one go, so that a request costs one hop into a thread."""
-    failed_keys().check(address)
+    """All that blocks, in one go, so that a request costs one hop into a thread.
+
+    A right key is never refused for the wrong ones of its neighbours: who shares their address
+    (a company's, a proxy's) could lock them out.
+    """
     try:
         key = api_key_authenticate(raw)
     except AuthenticationError:
-        failed_keys().hit(address)
+        failed_keys().take(network(address))
         raise
     key_requests().take(str(key.pk))
     return caller_from_key(key)

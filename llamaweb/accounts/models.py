@@ -62,6 +62,12 @@ class AuditAction(models.TextChoices):
 
     API_KEY_CREATED = "api_key.created", "API key created"
     API_KEY_REVOKED = "api_key.revoked", "API key revoked"
+    API_KEY_DELETED = "api_key.deleted", "API key deleted with its user"
+    USER_CREATED = "user.created", "User created"
+    USER_CHANGED = "user.changed", "User changed"
+    USER_RIGHTS_CHANGED = "user.rights_changed", "User's groups or permissions changed"
+    USER_PASSWORD_CHANGED = "user.password_changed", "User's password changed"
+    USER_DELETED = "user.deleted", "User deleted"
     MODEL_CONFIG_SYNCED = "model_config.synced", "Model config brought in step with the environment"
 
 

@@ -7,9 +7,12 @@ cheaper than two round trips on the event loop. When Redis can't be reached the 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import ipaddress
 import time
+from collections.abc import Iterator
 
 import redis.exceptions
 from django.conf import settings
@@ -22,24 +25,50 @@ from llamaweb.service_urls import limits_url
 
 TIMEOUT_S = 5.0
 WINDOW_S = 60.0
+IPV6_PREFIX_BITS = 64
+LOGIN_MESSAGE = "too many failed logins; try again later"
 
 
 @functools.cache
-def _limiter() -> MovingWindowRateLimiter:
-    storage = RedisStorage(
+def _storage() -> RedisStorage:
+    return RedisStorage(
         limits_url(settings.REDIS_URL),
         key_prefix=f"{settings.REDIS_PREFIX}limits",
         socket_timeout=TIMEOUT_S,
         socket_connect_timeout=TIMEOUT_S,
     )
-    return MovingWindowRateLimiter(storage)
+
+
+def _limiter() -> MovingWindowRateLimiter:
+    return MovingWindowRateLimiter(_storage())
+
+
+@contextlib.contextmanager
+def _redis_needed() -> Iterator[None]:
+    try:
+        yield
+    except redis.exceptions.RedisError as error:
+        raise UnavailableError("the server's Redis can't be reached; try again") from error
+
+
+def network(address: str) -> str:
+    """What one caller holds of the address space: an IPv4 address, an IPv6 /64."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((int(parsed), IPV6_PREFIX_BITS), strict=False))
 
 
 class Throttle:
     """`per_minute` acts of one kind for one subject; 0: no limit.
 
-    `check` refuses without counting, `hit` counts, `take` does both at once. All raise
-    UnavailableError when Redis can't be reached.
+    `take` counts and refuses in one step, so that acts side by side can't pass together. All
+    methods raise UnavailableError when Redis can't be reached.
     """
 
     def __init__(self, kind: str, per_minute: int, message: str) -> None:
@@ -47,27 +76,22 @@ class Throttle:
         self.message = message
         self.item = RateLimitItemPerMinute(per_minute) if per_minute else None
 
-    def check(self, *subject: str) -> None:
-        """Raises BusyError when the limit is reached."""
-        if not self._ask("test", subject):
-            raise self._busy(subject)
-
-    def hit(self, *subject: str) -> None:
-        """Counts one act."""
-        self._ask("hit", subject)
-
     def take(self, *subject: str) -> None:
-        """Counts one act or raises BusyError."""
-        if not self._ask("hit", subject):
+        """Count one act or raise BusyError."""
+        if self.item is None:
+            return
+        with _redis_needed():
+            is_free = _limiter().hit(self.item, *self._key(subject))
+        if not is_free:
             raise self._busy(subject)
 
-    def _ask(self, operation: str, subject: tuple[str, ...]) -> bool:
+    def give_back(self, *subject: str) -> None:
+        """Undo one `take`: the act turned out not to be of the kind that is counted."""
         if self.item is None:
-            return True
-        try:
-            return bool(getattr(_limiter(), operation)(self.item, *self._key(subject)))
-        except redis.exceptions.RedisError as error:
-            raise UnavailableError("the server's Redis can't be reached; try again") from error
+            return
+        with _redis_needed():
+            # A window is a list of times, the newest first.
+            _storage().storage.lpop(_storage().prefixed_key(self.item.key_for(*self._key(subject))))
 
     def _key(self, subject: tuple[str, ...]) -> tuple[str, str]:
         """Hashed, so that a key has a bounded length and tells nothing."""
@@ -85,7 +109,7 @@ class Throttle:
 
 
 def failed_keys() -> Throttle:
-    """Wrong API keys from one address."""
+    """Wrong API keys from one `network`."""
     message = "too many requests with an invalid API key from this address"
     return Throttle("failed_keys", settings.FAILED_KEY_RATE, message)
 
@@ -96,5 +120,10 @@ def key_requests() -> Throttle:
 
 
 def failed_logins() -> Throttle:
-    """Wrong passwords for one address and user name."""
-    return Throttle("login_rate", settings.LOGIN_RATE, "too many failed logins; try again later")
+    """Wrong passwords from one `network` for one user name."""
+    return Throttle("login_rate", settings.LOGIN_RATE, LOGIN_MESSAGE)
+
+
+def failed_logins_of_address() -> Throttle:
+    """Wrong passwords from one `network`, whatever the user name."""
+    return Throttle("login_address_rate", settings.LOGIN_ADDRESS_RATE, LOGIN_MESSAGE)

@@ -31,15 +31,19 @@ class InvalidError(LlamawebError):
 
 
 class TooLongError(LlamawebError):
-    """The prompt doesn't fit the context; both lengths are in tokens."""
+    """The prompt doesn't fit the context; both lengths are in tokens.
 
-    def __init__(self, *, prompt_tokens: int, max_context: int) -> None:
+    `at_least`: nobody counted to the end, the prompt has `prompt_tokens` or more.
+    """
+
+    def __init__(self, *, prompt_tokens: int, max_context: int, at_least: bool = False) -> None:
         super().__init__(
-            f"request ({prompt_tokens} tokens) exceeds the available context size "
-            f"({max_context} tokens), try increasing it"
+            f"request ({'at least ' if at_least else ''}{prompt_tokens} tokens) exceeds the "
+            f"available context size ({max_context} tokens), try increasing it"
         )
         self.prompt_tokens = prompt_tokens
         self.max_context = max_context
+        self.at_least = at_least
 
 
 class BusyError(LlamawebError):

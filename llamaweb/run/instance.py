@@ -43,6 +43,12 @@ def lock_data_dir(root: Path, run: Path) -> TextIOWrapper:
     return stream
 
 
+def clear_metrics(folder: Path) -> None:
+    """Counters start at 0 with the instance; call it while the data folder is held."""
+    for path in folder.glob("*.db"):
+        path.unlink(missing_ok=True)
+
+
 def require_free_address(env: Env, wait_s: float = ADDRESS_WAIT_S) -> None:
     """Try the address that the web processes will share.
 

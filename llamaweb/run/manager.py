@@ -35,6 +35,7 @@ from llamaweb.run.health import Watch
 from llamaweb.run.instance import (
     InstanceError,
     child_environment,
+    clear_metrics,
     lock_data_dir,
     require_free_address,
 )
@@ -244,6 +245,7 @@ def main(arguments: Sequence[str]) -> int:
     data_dir = config.data_dir
     try:
         with lock_data_dir(data_dir.root, data_dir.run):
+            clear_metrics(data_dir.metrics)
             found = write_config(config, dev=options.dev)
             require_free_address(config.env)
             prepare(config)

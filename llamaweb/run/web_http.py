@@ -14,17 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+import structlog
 from daphne.http_protocol import HTTPFactory, WebRequest  # daphne.server must be imported first
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.web.http import HTTPChannel
 
 from inference.edge.errors import error_body
+from llamaweb.lib.ids import new_id
 
 KEEP_ALIVE_S = 75.0  # an idle connection is closed after this
 HEADER_S = 15.0  # from the first byte of a request to the end of its headers
 BODY_S = 120.0  # from there to the end of the body
 LINGER_S = 3  # how long a refused client may go on sending
 MAX_HEADER_BYTES = 32 * 1024
+# Sent ahead while a request is being answered. Twisted stops reading at 16 KiB, and who doesn't
+# read isn't told that the client has left.
+MAX_WAITING_BYTES = 8 * 1024
 BODIES_HELD = 16  # bodies of the largest size that are being received at once
 REASONS = {
     400: "Bad Request",
@@ -33,6 +38,11 @@ REASONS = {
     431: "Request Header Fields Too Large",
     503: "Service Unavailable",
 }
+# Daphne lets every client name the application's root with it.
+DROPPED_HEADERS = (b"Daphne-Root-Path",)
+SUBPROTOCOL_HEADER = b"Sec-WebSocket-Protocol"  # daphne takes it for ASCII, with a 500 if it isn't
+
+log = structlog.get_logger("llamaweb.web")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +67,23 @@ class Load:
 
 
 def refusal(status: int, message: str, **more: Any) -> bytes:
-    """A whole HTTP response with an error in the OpenAI shape; the connection ends with it."""
+    """A whole HTTP response with an error in the OpenAI shape; the connection ends with it.
+
+    It is logged under its id.
+    """
     body = orjson.dumps(error_body(status, message, **more))
     head = (
         f"HTTP/1.1 {status} {REASONS[status]}\r\nServer: llamaweb\r\nConnection: close\r\n"
+        f"X-Request-Id: {_logged(status, message)}\r\n"
         f"Content-Type: application/json; charset=utf-8\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("ascii") + body
+
+
+def _logged(status: int, message: str) -> str:
+    request_id = new_id("req_")
+    log.info("refused", status=status, reason=message, request_id=request_id)
+    return request_id
 
 
 class BoundedRequest(WebRequest):  # type: ignore[misc]
@@ -79,6 +99,16 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]
         """Called for each piece of the body."""
         if self.channel.may_take(self, len(data)):
             self.content.write(data)
+
+    def process(self) -> Any:
+        """Called when the request is complete."""
+        for name in DROPPED_HEADERS:
+            self.requestHeaders.removeHeader(name)
+        for value in self.requestHeaders.getRawHeaders(SUBPROTOCOL_HEADER, ()):
+            if not value.isascii():
+                self.basic_error(400, b"", "a WebSocket's protocol must be named in ASCII")
+                return None
+        return super().process()
 
     def release(self) -> None:
         """The body is no longer held."""
@@ -97,7 +127,10 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]
 
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:
         """daphne's own errors, as JSON."""
-        headers = [(b"Content-Type", b"application/json; charset=utf-8")]
+        headers = [
+            (b"Content-Type", b"application/json; charset=utf-8"),
+            (b"X-Request-Id", _logged(status, body).encode("ascii")),
+        ]
         start = {"type": "http.response.start", "status": status, "headers": headers}
         self.handle_reply(start)
         content = orjson.dumps(error_body(status, body))
@@ -159,6 +192,7 @@ class BoundedChannel(HTTPChannel):
         """Body data, or what follows a request that is still being answered."""
         if not self.is_refused:
             super().rawDataReceived(data)
+            self._bound_waiting()
 
     def allHeadersReceived(self) -> None:
         """Refuse by the announced length, before 100-continue and before the first body byte."""
@@ -176,6 +210,7 @@ class BoundedChannel(HTTPChannel):
             return
         super().allContentReceived()
         self._follow_upgrade()
+        self._bound_waiting()
 
     def may_take(self, request: BoundedRequest, size: int) -> bool:
         """Count `size` body bytes, or refuse the request; a chunked body is found out here."""
@@ -226,6 +261,14 @@ class BoundedChannel(HTTPChannel):
     def _abort(self) -> None:
         self._deadline = None
         self.transport.abortConnection()
+
+    def _bound_waiting(self) -> None:
+        """No answer could be given in between, so there is none."""
+        if self.transport.protocol is not self or not self._handlingRequest:
+            return
+        if sum(map(len, self._dataBuffer)) > MAX_WAITING_BYTES:
+            log.info("aborted", reason="too much was sent ahead of an answer")
+            self._abort()
 
     def _follow_upgrade(self) -> None:
         """A WebSocket has its own protocol on our transport: learn from it when it ends."""

@@ -30,7 +30,9 @@ def test_one_wrong_character_is_noticed(place: int, letter: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", ["", "lw-", KEY[:-1], KEY + "A", KEY.upper(), "sk-" + KEY[3:], "lw-" + "ä" * 46]
+    "raw",
+    ["", "lw-", KEY[:-1], KEY + "A", KEY.upper(), "sk-" + KEY[3:], "lw-" + "ä" * 46],
+    ids=["nothing", "no key", "cut", "longer", "other case", "other prefix", "not ASCII"],
 )
 def test_anything_else_is_not_well_formed(raw: str) -> None:
     assert not keys.is_well_formed(raw)

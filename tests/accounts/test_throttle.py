@@ -7,7 +7,7 @@ from django.conf import settings
 from redis import Redis
 
 from llamaweb.accounts import throttle
-from llamaweb.accounts.throttle import Throttle
+from llamaweb.accounts.throttle import Throttle, network
 from llamaweb.lib.errors import BusyError, UnavailableError
 from llamaweb.lib.ids import new_id
 
@@ -29,31 +29,47 @@ def test_take_counts_until_the_limit(twice: Throttle) -> None:
 
 def test_subjects_are_counted_apart(twice: Throttle) -> None:
     for subject in (("alice",), ("bob",), ("alice", "bob"), ("alic", "ebob")):
-        twice.hit(*subject)
-        twice.hit(*subject)
+        twice.take(*subject)
+        twice.take(*subject)
         with pytest.raises(BusyError):
-            twice.check(*subject)
-    twice.check("carol")
+            twice.take(*subject)
+    twice.take("carol")
 
 
-def test_check_does_not_count(twice: Throttle) -> None:
+def test_what_is_given_back_can_be_taken_again(twice: Throttle) -> None:
+    twice.take("alice")
     for _ in range(5):
-        twice.check("alice")
-    twice.hit("alice")
-    twice.check("alice")
-    twice.hit("alice")
+        twice.take("alice")
+        twice.give_back("alice")
+    twice.take("alice")
     with pytest.raises(BusyError):
-        twice.check("alice")
+        twice.take("alice")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("", "", True),
+    ],
+)
+def test_what_one_caller_holds(one: str, other: str, is_same: bool) -> None:
+    assert (network(one) == network(other)) is is_same
 
 
 def test_zero_means_no_limit() -> None:
     free = Throttle("free", 0, "never")
     for _ in range(5):
         free.take("alice")
+    free.give_back("alice")
 
 
 def test_keys_carry_the_prefix_an_expiry_and_no_name(twice: Throttle, redis_server: str) -> None:
-    twice.hit("alice@example.org")
+    twice.take("alice@example.org")
     with Redis.from_url(redis_server, decode_responses=True) as client:
         found = list(client.scan_iter(match=f"*{twice.kind}*"))
         assert len(found) == 1
@@ -64,10 +80,10 @@ def test_keys_carry_the_prefix_an_expiry_and_no_name(twice: Throttle, redis_serv
 
 def test_without_redis_nobody_may_guess(twice: Throttle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
-    throttle._limiter.cache_clear()
+    throttle._storage.cache_clear()
     try:
-        for act in (twice.check, twice.hit, twice.take):
+        for act in (twice.take, twice.give_back):
             with pytest.raises(UnavailableError):
                 act("alice")
     finally:
-        throttle._limiter.cache_clear()
+        throttle._storage.cache_clear()

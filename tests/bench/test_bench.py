@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 from pathlib import Path
 
 import pytest
 
 from tests.bench import report
 from tests.bench.cells import run_cell
-from tests.bench.figures import Answer, BenchError, figures_of, ratios
+from tests.bench.figures import Answer, BenchError, Figures, figures_of, ratios
 from tests.bench.lock_share import Watched, lock_samples, thread_names, threads_of
 from tests.bench.rounds import ENGINE, PRODUCT, Key, Plan, run
 from tests.bench.workloads import Chat, chat, num_requests, parse_workloads
@@ -153,6 +154,51 @@ def test_threads_are_named_by_the_kernels_ids() -> None:
 # --- all of it, on the mock
 
 
+def assert_measured(figures: Figures, max_tokens: int) -> None:
+    """What holds on any machine at any load, however many deltas were merged on the way."""
+    assert all(math.isfinite(value) for value in dataclasses.astuple(figures))
+    assert min(figures.tps, figures.prompt) > 0
+    assert 0 < figures.ttft50 <= figures.ttft95 <= figures.e2e95
+    assert figures.ttft50 <= figures.e2e50 <= figures.e2e95
+    assert 0 <= figures.itl50 <= figures.itl95 <= figures.itl99
+    assert figures.tpot >= 0
+    assert 1 / max_tokens <= figures.deltas <= 1
+    if figures.deltas > 1 / max_tokens:  # else each answer came at once: there are no gaps
+        assert figures.itl99 > 0
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [answer(0.5, num_tokens=8)],
+        [answer(0.5, num_tokens=8), answer(*(0.1 * n for n in range(1, 9)))],
+    ],
+    ids=["all merged", "one merged"],
+)
+def test_merged_answers_are_measured_too(answers: list[Answer]) -> None:
+    assert_measured(figures_of(answers, wall_s=1.0), 8)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tps": 0.0},
+        {"prompt": 0.0},
+        {"ttft50": 0.0},
+        {"itl99": 0.0},
+        {"tpot": math.nan},
+        {"e2e50": 50.0},
+        {"deltas": 0.0},
+        {"deltas": 1.5},
+    ],
+)
+def test_what_is_not_measured_shows(wrong: dict[str, float]) -> None:
+    figures = figures_of([answer(*(0.1 * n for n in range(1, 9)))], wall_s=1.0)
+    assert_measured(figures, 8)
+    with pytest.raises(AssertionError):
+        assert_measured(dataclasses.replace(figures, **wrong), 8)
+
+
 @pytest.mark.stack
 @pytest.mark.timeout(240)
 def test_a_whole_run_measures_engine_and_product_on_the_same_prompts(tmp_path: Path) -> None:
@@ -173,8 +219,7 @@ def test_a_whole_run_measures_engine_and_product_on_the_same_prompts(tmp_path: P
     }
     assert len(said) == 4
     for figures in (figures for cell in result.cells.values() for figures in cell):
-        assert all(value > 0 for value in dataclasses.astuple(figures))
-        assert figures.deltas <= 1
+        assert_measured(figures, plan.max_tokens)
     names = {memory.name for memory in result.memory}
     assert {"web", "engine", "redis", "supervisor", "jobs"} <= names
     text = report.render(result)

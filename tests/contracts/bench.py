@@ -24,8 +24,14 @@ from llamaweb.lib.clock import ManualClock
 from llamaweb.lib.ids import new_id
 
 MODEL = "small"
-CONFIG = QueueConfig(max_queued=60, max_queued_per_owner=55, stream_bytes=2000)
+CONFIG = QueueConfig(
+    max_queued=60,
+    max_queued_per_owner=55,
+    max_queued_bytes_per_owner=100_000,
+    stream_bytes=2000,
+)
 HOUR_S = 3600.0
+OTHERS_RENEW_S = 1.5
 
 
 class Shift:
@@ -56,7 +62,14 @@ class Bench:
         return time.time() + self.clock.seconds
 
     def advance(self, seconds: float) -> None:
-        """Let time pass for the queue."""
+        """Let time pass for a queue in use: others look after their own all the while."""
+        while seconds > 0:
+            self.be_away(min(seconds, OTHERS_RENEW_S))
+            self.queue.reader_renew(MODEL, "other", ())
+            seconds -= OTHERS_RENEW_S
+
+    def be_away(self, seconds: float) -> None:
+        """Let time pass while nobody speaks to the queue."""
         if isinstance(self.clock, ManualClock):
             self.clock.advance(seconds)
         else:
@@ -146,6 +159,15 @@ def redis_bench(client: redis.Redis, config: QueueConfig = CONFIG) -> Bench:
     shift, prefix = Shift(), f"t{new_id()}:"
     queue = RedisQueue(client, prefix, config, offset_s=shift)
     return Bench(queue, shift, config, client, prefix)
+
+
+def address_of(bench: Bench) -> str:
+    """Where its server is."""
+    assert bench.client is not None
+    options = bench.client.connection_pool.connection_kwargs
+    return (
+        f"unix://{options['path']}" if "path" in options else f"redis://127.0.0.1:{options['port']}"
+    )
 
 
 def reconfigured(bench: Bench, **changes: Any) -> Bench:

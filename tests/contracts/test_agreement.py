@@ -7,6 +7,7 @@ request ends exactly once, and nothing is leased twice.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from inference.protocol.events import Failed, is_terminal
 from inference.queues.contract import START, Append, Beat, QueueConfig
+from inference.queues.redis_queue import RedisQueue
 from llamaweb.lib.errors import BusyError
 from tests.contracts.bench import FINISHED, MODEL, STARTED, Bench, delta, memory_bench, redis_bench
 
@@ -55,6 +57,7 @@ steps = st.one_of(
     st.tuples(st.just("renew"), ids),
     st.tuples(st.just("ack"), ids),
     st.tuples(st.just("advance"), st.sampled_from([1.5, 3.0, 25.0])),
+    st.tuples(st.just("be_away"), st.sampled_from([1.5, 3.0, 25.0])),
     st.tuples(st.just("reap")),
     st.tuples(st.just("fail")),
 )
@@ -162,6 +165,9 @@ class Runner:
     def advance(self, seconds: float) -> None:
         self.bench.advance(seconds)
 
+    def be_away(self, seconds: float) -> None:
+        self.bench.be_away(seconds)
+
     def reap(self) -> Any:
         reaped = self.bench.queue.reap(MODEL)
         for generation_id in (*reaped.requeued, *reaped.failed, *reaped.cancelled):
@@ -177,9 +183,14 @@ class Runner:
             self.bench.queue.load(MODEL),
             sorted(entry.generation_id for _, entry in self.bench.queue.finished()),
         ]
-        for generation_id in sorted(self.accepted):
+        queue, all_ids = self.bench.queue, sorted(self.accepted)
+        places: Any = ()
+        if isinstance(queue, RedisQueue):  # of all at once, as the web asks
+            places = queue._run(queue._commands.places(MODEL, all_ids))
+        for generation_id, *place in zip_longest(all_ids, places):
             status = self.bench.queue.status(MODEL, generation_id)
             assert status is not None
+            assert not places or place == [status.position]
             read = self.bench.queue.read(MODEL, generation_id, START)
             out.append((generation_id, replace(status, epoch=0), read))
             ends = [entry for entry in read.entries if is_terminal(entry.event)]

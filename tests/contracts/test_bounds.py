@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from inference.protocol.requests import TextPrompt
 from llamaweb.lib.errors import BusyError
 from tests.contracts.bench import MODEL, Bench
 
@@ -38,6 +40,28 @@ def test_what_left_the_queue_makes_room(bench: Bench) -> None:
     assert refusal(bench, "alice").reason == "owner_queue_full"
     bench.queue.cancel(MODEL, "more", "user")
     bench.submit("again")
+
+
+def test_an_owner_may_not_fill_the_memory(bench: Bench) -> None:
+    big = TextPrompt("x" * (bench.config.max_queued_bytes_per_owner * 2 // 5))
+
+    def submit(name: str, owner: str = "alice") -> None:
+        bench.queue.submit(replace(bench.request(name, owner=owner), prompt=big))
+
+    submit("a")
+    submit("b")
+    with pytest.raises(BusyError) as caught:
+        submit("c")
+    assert caught.value.reason == "owner_queue_bytes"
+    assert bench.queue.status(MODEL, "c") is None
+    submit("b1", "bob")
+    bench.submit("small")
+    bench.claim()
+    submit("c")
+    for name in ("b", "c", "b1"):
+        bench.queue.cancel(MODEL, name, "user")
+    submit("d")
+    submit("e")
 
 
 @contextlib.contextmanager

@@ -18,7 +18,15 @@ from inference.queues.contract import START, Append, Claim, Cursor, Position, Re
 from inference.queues.reader import StreamReader
 from inference.queues.reader_lease import ReaderLease
 from inference.queues.subscription import BUFFER_ENTRIES
-from tests.contracts.bench import FINISHED, MODEL, STARTED, Bench, delta, redis_bench
+from tests.contracts.bench import (
+    FINISHED,
+    MODEL,
+    STARTED,
+    Bench,
+    address_of,
+    delta,
+    redis_bench,
+)
 from tests.contracts.conftest import reader_on
 from tests.contracts.valkey import Valkey
 
@@ -77,14 +85,6 @@ async def do(function: Callable[[], object]) -> None:
 def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing may be left to the check of silent generations."""
     monkeypatch.setattr(reader_module, "IDLE_CHECK_S", 10 * DEADLINE_S)
-
-
-def address_of(bench: Bench) -> str:
-    assert bench.client is not None
-    options = bench.client.connection_pool.connection_kwargs
-    return (
-        f"unix://{options['path']}" if "path" in options else f"redis://127.0.0.1:{options['port']}"
-    )
 
 
 @pytest.fixture

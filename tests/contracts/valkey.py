@@ -19,30 +19,33 @@ SETTLED_S = 2.1  # a server's start is known to two seconds; see scripts/prelude
 
 
 class Valkey:
-    """Started by `start`, ended by `stop`. `aof` keeps what was written across a restart."""
+    """Started by `start`, ended by `stop`. `aof` keeps what was written across a restart.
+
+    `folder` is where it keeps its files.
+    """
 
     def __init__(self, *, tcp: bool = False, aof: bool = False) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="vk")
-        self._path = Path(self._folder.name)
+        self._directory = tempfile.TemporaryDirectory(prefix="vk")
+        self.folder = Path(self._directory.name)
         self._port = free_port() if tcp else 0
         self._aof = aof
         self._process: subprocess.Popen[bytes] | None = None
-        socket = f"unix://{self._path}/s?db=0"
+        socket = f"unix://{self.folder}/s?db=0"
         self.url = f"redis://127.0.0.1:{self._port}/0" if tcp else socket
 
     def start(self) -> None:
         flags = {
             "--port": str(self._port),
             "--bind": "127.0.0.1",
-            "--dir": str(self._path),
+            "--dir": str(self.folder),
             "--appendonly": "yes" if self._aof else "no",
             "--appendfsync": "everysec",
             "--save": "",
             "--maxmemory-policy": "noeviction",
-            "--logfile": str(self._path / "log"),
+            "--logfile": str(self.folder / "log"),
         }
         if not self._port:
-            flags["--unixsocket"] = str(self._path / "s")
+            flags["--unixsocket"] = str(self.folder / "s")
         arguments = [item for pair in flags.items() for item in pair]
         self._process = subprocess.Popen([str(get_binary_path()), *arguments])
         deadline = time.monotonic() + START_DEADLINE_S
@@ -82,4 +85,4 @@ class Valkey:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait()
-        self._folder.cleanup()
+        self._directory.cleanup()

@@ -54,6 +54,40 @@ async def test_p04_tool_history(says: Says, wire: Wire) -> None:
         assert (await sent(fake, wire, USER, history, result)).messages == expected
 
 
+async def test_p04_the_older_form_of_a_call(says: Says, wire: Wire) -> None:
+    """What is accepted from its partner, the role `function`, is accepted here."""
+    fake = says(*answer("x"))
+    call = {"name": "f", "arguments": '{"a": 1}'}
+    history = {"role": "assistant", "content": None, "function_call": call}
+    result = {"role": "function", "name": "f", "content": "42"}
+    assert (await sent(fake, wire, USER, history, result)).messages == (
+        Message("user", "Hi"),
+        Message("assistant", "", tool_calls=(ToolCall("", "f", '{"a": 1}'),)),
+        Message("tool", "42", name="f"),
+    )
+    newer = {"id": "c1", "function": {"name": "g"}}
+    both = {**history, "tool_calls": [newer]}
+    assert (await sent(fake, wire, both, USER)).messages[0].tool_calls == (
+        ToolCall("c1", "g", "{}"),
+    )
+    plain = {"role": "assistant", "content": "No.", "function_call": None}
+    assert (await sent(fake, wire, plain, USER)).messages[0].tool_calls == ()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"content": [{"type": "refusal", "refusal": "I can't."}]},
+        {"content": None, "refusal": "I can't."},
+        {"content": "I can't.", "refusal": None},
+    ],
+)
+async def test_an_earlier_refusal_is_text(says: Says, wire: Wire, fields: dict[str, Any]) -> None:
+    fake = says(*answer("x"))
+    prompt = await sent(fake, wire, USER, {"role": "assistant", **fields}, USER)
+    assert prompt.messages[1] == Message("assistant", "I can't.")
+
+
 async def test_parts_are_joined_by_a_blank_line(says: Says, wire: Wire) -> None:
     fake = says(*answer("x"))
     parts = [{"type": "text", "text": "Wh"}, {"type": "text", "text": "ill"}]
@@ -76,6 +110,7 @@ async def test_no_messages_are_accepted(says: Says, wire: Wire) -> None:
 
 
 ASSISTANT = {"role": "assistant", "content": "a"}
+DEEP: dict[str, Any] = json.loads('{"a":' * 700 + "1" + "}" * 700)
 IMAGE = {"type": "image_url", "image_url": {"url": ""}}
 
 
@@ -117,6 +152,26 @@ IMAGE = {"type": "image_url", "image_url": {"url": ""}}
             "messages[0].tool_calls[0].function.name",
         ),
         ([USER, ASSISTANT, ASSISTANT], "messages"),
+        ([{**ASSISTANT, "function_call": "f"}], "messages[0].function_call"),
+        ([{**ASSISTANT, "function_call": {}}], "messages[0].function_call.name"),
+        (
+            [{**ASSISTANT, "function_call": {"name": "f", "arguments": 5}}],
+            "messages[0].function_call.arguments",
+        ),
+        (
+            [{"role": "assistant", "content": [{"type": "refusal"}]}],
+            "messages[0].content[0].refusal",
+        ),
+        (
+            [{"role": "user", "content": [{"type": "refusal", "refusal": "x"}]}],
+            "messages[0].content[0].type",
+        ),
+        # deeper than anything can walk
+        (
+            [{**ASSISTANT, "tool_calls": [{"function": {"name": "f", "arguments": DEEP}}]}],
+            "messages[0].tool_calls",
+        ),
+        ([USER, {"role": "user", "content": [DEEP]}], "messages[1].content"),
     ],
 )
 async def test_mistakes_are_named(says: Says, wire: Wire, messages: object, param: str) -> None:
@@ -155,6 +210,20 @@ async def test_p13_bodies_that_are_no_request(says: Says, wire: Wire, data: byte
     assert response.status_code == 400
     assert json.loads(response.content)["error"]["type"] == "invalid_request_error"
     assert not fake.submitted
+
+
+@pytest.mark.parametrize("escape", [rb"\ud83d", rb"\uDE00"])
+async def test_half_an_emoji_is_a_replacement_character(
+    says: Says, wire: Wire, escape: bytes
+) -> None:
+    fake = says(*answer("x"))
+    message = b'{"role": "user", "content": "cut %b", "name": "%b"}' % (escape, escape)
+    response = await wire.raw(CHAT, b'{"messages": [%b], "stop": ["%b"]}' % (message, escape))
+    assert response.status_code == 200
+    request = fake.submitted[0]
+    assert isinstance(request.prompt, ChatPrompt)
+    assert request.prompt.messages == (Message("user", "cut \ufffd", name="\ufffd"),)
+    assert request.limits.stop == ("\ufffd",)
 
 
 async def test_p13_ten_megabytes_are_refused_quickly(says: Says, wire: Wire) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn
+from inference.edge.openai.schemas import MAX_NUM_PROBS, ChatCompletionIn, CompletionIn
+from inference.engine import sampling
 from inference.protocol.params import Limits, SamplingParams
-from inference.protocol.requests import TextPrompt, TokenPrompt
+from inference.protocol.requests import ChatPrompt, TextPrompt, TokenPrompt
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Wire
 from tests.fakes.inference_api import FakeInference
@@ -84,6 +86,9 @@ async def test_p07_length(
         ({"top_k": -5}, "top_k", 0),
         ({"top_k": 7}, "top_k", 7),
         ({"mirostat": 9}, "mirostat", 2),
+        ({"repeat_last_n": 2**31 - 1}, "repeat_last_n", 2**31 - 1),
+        ({"repeat_last_n": 2**40}, "repeat_last_n", 2**31 - 1),
+        ({"dry_penalty_last_n": 2**31 - 1}, "dry_penalty_last_n", 2**31 - 1),
         ({"presence_penalty": 1}, "presence_penalty", 1.0),
         ({"ignore_eos": True}, "ignore_eos", True),
         ({"dry_sequence_breakers": ["a", "b"]}, "dry_sequence_breakers", ("a", "b")),
@@ -105,7 +110,14 @@ async def test_sampling(
 
 @pytest.mark.parametrize(
     ("stop", "strings"),
-    [("a", ("a",)), (["a", "b", "a"], ("a", "b")), ([], ()), ("", ()), (["", "x"], ("x",))],
+    [
+        ("a", ("a",)),
+        (["a", "b", "a"], ("a", "b")),
+        ([], ()),
+        ("", ()),
+        (["", "x"], ("x",)),
+        (["x" * 1024, "y" * 1024], ("x" * 1024, "y" * 1024)),
+    ],
 )
 async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ...]) -> None:
     fake = says(*answer("x"))
@@ -133,12 +145,15 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"repeat_last_n": -1}, "repeat_last_n"),
         ({"repeat_penalty": 0}, "repeat_penalty"),
         ({"n": 0}, "n"),
+        ({"n_probs": 21}, "n_probs"),
+        ({"n_probs": -1}, "n_probs"),
         ({"n": 5}, "n"),
         ({"sse_ping_interval": -2}, "sse_ping_interval"),
         ({"stop": 5}, "stop"),
         ({"stop": ["a", 5]}, "stop[1]"),
         ({"stop": ["x" * 2000]}, "stop[0]"),
         ({"stop": ["x"] * 65}, "stop"),
+        ({"stop": ["x" * 1000, "y" * 1000, "z" * 49]}, "stop"),
         ({"dry_sequence_breakers": []}, "dry_sequence_breakers"),
         ({"logit_bias": {"hello": 1}}, "logit_bias[0]"),
         ({"logit_bias": [[1, True]]}, "logit_bias[0]"),
@@ -193,6 +208,53 @@ async def test_mistakes_of_chats(says: Says, wire: Wire, given: dict[str, Any], 
     says(*answer("x"))
     status, body = await wire.post(CHAT, **given)
     assert (status, body["error"]["param"]) == (400, param)
+
+
+async def test_the_edge_takes_as_many_rivals_as_the_engine(says: Says, wire: Wire) -> None:
+    assert MAX_NUM_PROBS == sampling.MAX_NUM_PROBS == 20
+    fake = says(*answer("x"))
+    for given in ({"n_probs": 20}, {"logprobs": 20}):
+        assert (await wire.post(TEXT, **given))[0] == 200
+        assert fake.submitted.pop().sampling.num_probs == 20
+    status, body = await wire.post(TEXT, logprobs=21)
+    assert (status, body["error"]["param"]) == (400, "logprobs")
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for level in range(levels):
+        value = {"a": value} if level % 2 else [value]
+    return value
+
+
+@pytest.mark.parametrize("levels", [64, 700])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("chat_template_kwargs", "response_format", "tools", "functions", "tool_choice"),
+        *("json_schema", "grammar", "lora", "stop", "samplers", "logit_bias"),
+    ],
+)
+async def test_p13_deep_values_are_refused(says: Says, wire: Wire, name: str, levels: int) -> None:
+    """Most would be refused for another reason later; this one comes before anything walks them."""
+    fake = says(*answer("x"))
+    status, body = await wire.post(CHAT, **{name: {"type": "text", "a": nested(levels)}})
+    assert status == 400, body
+    assert body["error"]["param"] == name
+    assert body["error"]["message"] == (
+        f"{name}: is nested too deeply, at most 64 levels are allowed"
+    )
+    assert not fake.submitted
+
+
+async def test_values_of_the_greatest_depth_are_served(says: Says, wire: Wire) -> None:
+    fake = says(*answer("x"))
+    kwargs = {"a": nested(63)}
+    given = {"chat_template_kwargs": kwargs, "response_format": {"type": "text", "a": nested(63)}}
+    assert (await wire.post(CHAT, **given))[0] == 200
+    prompt = fake.submitted[0].prompt
+    assert isinstance(prompt, ChatPrompt)
+    assert json.loads(prompt.template_kwargs_json or "") == kwargs
 
 
 async def test_harmless_forms_are_accepted(says: Says, wire: Wire) -> None:
@@ -264,6 +326,7 @@ async def test_bad_prompts(says: Says, wire: Wire, prompt: object, param: str) -
     [
         ({"stop": 5}, "stop: must be text or a list of texts"),
         ({"stop": ["a", 5]}, "stop[1]: must be text"),
+        ({"n_probs": MAX_NUM_PROBS + 1}, "n_probs: Input should be less than or equal to 20"),
         ({"tools": [{}]}, "'tools' is not supported by this server"),
     ],
 )

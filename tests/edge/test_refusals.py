@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -70,6 +71,14 @@ async def test_p11_both_numbers(says: Says, wire: Wire) -> None:
         "n_prompt_tokens": 5012,
         "n_ctx": 256,
     }
+
+
+async def test_a_number_that_was_not_counted_to_the_end_says_so(says: Says, wire: Wire) -> None:
+    says(replace(TOO_LONG, details=(*TOO_LONG.details, ("at_least", 1))))
+    status, body = await wire.post(CHAT)
+    assert status == 400
+    assert body["error"]["message"].startswith("request (at least 5012 tokens)")
+    assert body["error"]["n_prompt_tokens"] == 5012
 
 
 @pytest.mark.parametrize(

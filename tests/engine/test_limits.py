@@ -32,6 +32,12 @@ def test_a_prompt_of_the_whole_context_is_too_long() -> None:
     assert finished(run_one(engine, ask("b", "x" * 63))).usage.completion_tokens == 1
 
 
+def test_a_prompt_that_was_not_counted_to_the_end_says_so() -> None:
+    error = TooLongError(prompt_tokens=64, max_context=64, at_least=True)
+    assert error.message.startswith("request (at least 64 tokens)")
+    assert dict(failed_event(error).details)["at_least"] == 1
+
+
 def test_generation_ends_at_the_end_of_the_context() -> None:
     events = run_one(make_engine(max_context=256), ask("a", "8 tokens", sampling=FOREVER))
     assert finished(events).reason == "length"
@@ -71,7 +77,7 @@ def test_the_end_token_is_not_counted() -> None:
         ({"limits": Limits(max_tokens=-1)}, "max_tokens"),
         ({"sampling": SamplingParams(repeat_penalty=0.0)}, "repeat_penalty"),
         ({"sampling": SamplingParams(repeat_last_n=-1)}, "repeat_last_n"),
-        ({"sampling": SamplingParams(num_probs=5000)}, "logprobs"),
+        ({"sampling": SamplingParams(num_probs=21)}, "logprobs"),
         ({"sampling": SamplingParams(post_sampling_probs=True)}, "post_sampling_probs"),
     ],
 )

@@ -17,8 +17,12 @@ from tests.engine.driving import ask, draws_of, ids_of, make_engine, run_one, te
 HOT = SamplingParams(temperature=10.0, samplers=("temperature",))
 
 
+MAX_CONTEXT = 1000
+
+
 def chain_of(**params: object) -> Chain:
-    return resolve_chain(SamplingParams(**params), MockTokenizer())  # type: ignore[arg-type]
+    sampling = SamplingParams(**params)  # type: ignore[arg-type]
+    return resolve_chain(sampling, MockTokenizer(), max_context=MAX_CONTEXT)
 
 
 def test_defaults_are_llama_servers() -> None:
@@ -30,6 +34,15 @@ def test_defaults_are_llama_servers() -> None:
     assert chain.top_n_sigma == -1.0
     assert chain.history_len == 0
     assert not chain.is_greedy
+
+
+@pytest.mark.parametrize("name", ["repeat_last_n", "dry_penalty_last_n"])
+@pytest.mark.parametrize(
+    ("given", "used"), [(0, 0), (MAX_CONTEXT, MAX_CONTEXT), (MAX_CONTEXT + 1, MAX_CONTEXT)]
+)
+def test_nothing_looks_back_further_than_the_context(name: str, given: int, used: int) -> None:
+    assert getattr(chain_of(**{name: given}), name) == used
+    assert getattr(chain_of(**{name: 2**31 - 1}), name) == MAX_CONTEXT
 
 
 def test_sampler_names_may_be_written_in_other_ways() -> None:

@@ -9,6 +9,7 @@ from inference.engine.engine import Engine
 from inference.engine.timings import PrefillPace
 from inference.protocol.events import Delta, Event, Progress
 from inference.protocol.params import Limits
+from inference.protocol.requests import Lane
 from tests.engine.driving import ask, collect, finished, make_engine, run
 
 ONE = Limits(max_tokens=1)
@@ -86,6 +87,29 @@ def test_nobody_starves_among_many_owners() -> None:
                 assert step - last_served[item.generation_id] <= config.age_steps + 8
                 last_served[item.generation_id] = step
     assert all(step > 250 for step in last_served.values())
+
+
+@pytest.mark.parametrize("owners", [["a"], ["a", "b", "c"], ["victim"]])
+@pytest.mark.parametrize("lane", ["interactive", "background"])
+def test_arrivals_without_end_starve_nobody(owners: list[str], lane: Lane) -> None:
+    config = EngineConfig(age_steps=8)
+    engine = make_engine(config=config, num_slots=4, batch_len=PIECE, ubatch_len=PIECE)
+    engine.add(ask("victim", "v" * 20 * PIECE, owner="victim", lane=lane, limits=ONE))
+    last_served = arrivals = 0
+    for step in range(1, 20 * (config.age_steps + 4)):
+        while engine.free_slots:  # whoever ends is followed at once, by a prompt of a whole step
+            text = f"{arrivals:05}" + "x" * (PIECE - 5)
+            owner = owners[arrivals % len(owners)]
+            engine.add(ask(f"n{arrivals}", text, owner=owner, limits=ONE))
+            arrivals += 1
+        for item in engine.step():
+            if item.generation_id == "victim":
+                last_served = step
+                if isinstance(item.event, Delta):
+                    assert arrivals > 20
+                    return
+        assert step - last_served <= config.age_steps + 4
+    raise AssertionError("the prompt was never read to its end")
 
 
 def make_pace(**config: float) -> PrefillPace:

@@ -35,8 +35,9 @@ prompts = st.builds(
     st.integers(0, len(PUBLIC)),
     st.text("abc", min_size=1, max_size=60),
 )
-# Every active sequence gets prompt work within age_steps and a turn of each other slot; its prompt
-# is at most 73 tokens in pieces of 4 or more, and it says at most 73 more.
+# A prompt that waited for age_steps goes before all but the others that did, and a step serves one.
+MAX_WAITED = CONFIG.age_steps + NUM_SLOTS
+# A prompt is at most 73 tokens in pieces of 4 or more, and says at most 73 more.
 MAX_STEPS = (CONFIG.age_steps + NUM_SLOTS) * 20 * NUM_SLOTS + 100
 
 
@@ -102,6 +103,19 @@ class EngineMachine(RuleBasedStateMachine):
                 self.waited[who] += 1
             self.take([(item.generation_id, item.event) for item in self.engine.step()])
 
+    @rule(
+        times=st.integers(1, 2 * MAX_WAITED), owners=st.lists(st.sampled_from(OWNERS), min_size=1)
+    )
+    def flood(self, times: int, owners: list[str]) -> None:
+        """Every free slot is taken at once, by a prompt that is as long as a step."""
+        for _ in range(times):
+            while self.engine.free_slots:
+                number = len(self.requests)
+                prompt = f"{number:04}" + "z" * 20
+                self.add(prompt, owners[number % len(owners)], 0, 1, background=False)
+            self.step(1)
+            self.nobody_starves()
+
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def abort(self, data: st.DataObject) -> None:
@@ -156,7 +170,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_starves(self) -> None:
-        assert all(waited <= MAX_STEPS for waited in self.waited.values())
+        assert all(self.waited[who] <= MAX_WAITED for who in self.open)
 
     def teardown(self) -> None:
         for _ in range(MAX_STEPS):

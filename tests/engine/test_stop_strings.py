@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.protocol.params import Limits
-from inference.text.stop_strings import StopStrings
+from inference.text.stop_strings import Released, StopStrings
 from tests.engine.driving import ask, finished, make_engine, run_one, text_of
 
 
@@ -43,6 +45,32 @@ def test_a_partial_match_that_fails_is_released_once_and_in_order() -> None:
 def test_the_first_complete_stop_wins_and_the_longest_of_a_tie() -> None:
     assert feed(["bc", "abc", "b"], ["xabc"]) == (["xa"], "b")
     assert feed(["bc", "abc"], ["xabc"]) == (["x"], "abc")
+
+
+def test_a_stop_inside_another_one() -> None:
+    assert feed(["abcd", "bc"], ["xab", "c"]) == (["x", "a"], "bc")
+    assert feed(["abcd", "bce"], ["xab", "ce"]) == (["x", "a"], "bce")
+
+
+def test_many_long_stops_cost_little() -> None:
+    """Everything runs in the engine's loop, where other users' tokens wait for it.
+
+    Trying every beginning of every stop string for each token takes minutes here.
+    """
+    stops = [*(f"{index:02}{'a' * 1000}" for index in range(63)), f"{'a' * 1000}!"]
+    matcher = StopStrings(stops)
+    started_ts = time.monotonic()
+    text = "".join(matcher.push("aaaa").text for _ in range(10_000))
+    assert text == "a" * 39_000
+    assert matcher.push("!") == Released("", stops[-1])
+    assert time.monotonic() - started_ts < 20
+
+
+def test_what_was_given_out_completes_nothing() -> None:
+    matcher = StopStrings(["abc"])
+    assert matcher.push("xab") == Released("x")
+    assert matcher.flush() == "ab"
+    assert matcher.push("c") == Released("c")
 
 
 def test_empty_stop_strings_mean_nothing() -> None:

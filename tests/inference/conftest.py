@@ -13,6 +13,7 @@ from inference import bus
 from inference.protocol.params import Limits, SamplingParams
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Message
 from inference.queues.contract import Queue
+from inference.registry import generations
 from inference.registry.generations import ON_FINISH
 from llamaweb.lib.ids import new_id
 from tests.servers import valkey
@@ -32,6 +33,7 @@ def queue(request: pytest.FixtureRequest, settings: Any) -> Iterator[Queue]:
     settings.REDIS_URL = request.getfixturevalue(name)
     settings.REDIS_PREFIX = f"{new_id()}:"
     bus.sync_queue.cache_clear()
+    generations._sweep_cursor.after = None
     yield bus.sync_queue()
     bus.sync_queue.cache_clear()
 

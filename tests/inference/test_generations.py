@@ -174,9 +174,64 @@ def test_a_long_log_is_read_whole(queue: Queue, alice: Any, monkeypatch: Any) ->
     assert row.parts == [["content", "0123456"]]
 
 
-def test_what_postgresql_cannot_store_is_replaced(queue: Queue, alice: Any) -> None:
+def test_the_sweep_comes_to_every_row(
+    queue: Queue, alice: Any, bob: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SWEEP_LIMIT = 3
+    for _ in range(7):  # alice's backlog waits in the queue, as it should
+        generations.generation_create(owner=alice, request=owned(alice))
+    with monkeypatch.context() as patch:
+        patch.setattr(generations, "generation_submit_committed", lambda _request: None)
+        row = generations.generation_create(owner=bob, request=owned(bob))
+    now = timezone.now()
+    for sweep in range(8):
+        generations.generation_sweep(now + timedelta(seconds=5 * sweep))
+    assert queue.status("mock", row.id) is not None
+
+
+def test_an_owner_has_a_bound_of_open_rows(
+    alice: Any, bob: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generations, "MAX_OPEN", 2)
+    for _ in range(2):
+        generations.generation_create(owner=alice, request=owned(alice))
+    with pytest.raises(BusyError, match="2 of your answers"):
+        generations.generation_create(owner=alice, request=owned(alice))
+    generations.generation_create(owner=bob, request=owned(bob))
+
+
+def test_a_row_that_went_with_its_owner_is_acknowledged(queue: Queue, carol: Any) -> None:
+    row = generations.generation_create(owner=carol, request=owned(carol))
+    carol.delete()
+    run(queue, Finished("stop"))
+    assert len(queue.finished()) == 1
+    assert not generations.generation_finalise(row.id)
+    assert queue.finished() == ()
+
+
+def test_a_nul_in_an_answer_is_replaced(queue: Queue, alice: Any) -> None:
     row = generations.generation_create(owner=alice, request=owned(alice))
     run(queue, Finished("stop"), text="a\0b")
     assert generations.generation_finalise(row.id)
     row.refresh_from_db()
-    assert row.parts == [["content", "a\ufffdb"]]
+    assert row.parts == [["content", "a\N{REPLACEMENT CHARACTER}b"]]
+
+
+def test_a_row_that_cannot_be_swept_hides_no_other(
+    queue: Queue, alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, row = (
+        generations.generation_create(owner=alice, request=owned(alice)) for _ in range(2)
+    )
+    run(queue, Finished("stop"))
+    finalise = generations.generation_finalise
+
+    def failing(generation_id: str) -> bool:
+        if generation_id == broken.id:
+            raise ValueError("a row nobody foresaw")
+        return finalise(generation_id)
+
+    monkeypatch.setattr(generations, "generation_finalise", failing)
+    assert generations.generation_sweep()["stored"] == 1
+    row.refresh_from_db()
+    assert row.state == "finished"

@@ -59,6 +59,15 @@ def test_names_are_exact_and_disabled_models_absent() -> None:
     assert [info.name for info in selectors.model_list()] == ["mock"]
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\0", "\0default", "x" * 129, "\0" * 200])
+def test_what_can_be_no_name_is_absent_without_a_query(
+    name: str, django_assert_num_queries: Any
+) -> None:
+    services.starter_config_sync()
+    with django_assert_num_queries(0), pytest.raises(NotFoundError, match="does not exist"):
+        selectors.model_resolve(name)
+
+
 def test_without_any_model_the_reason_is_said() -> None:
     with pytest.raises(UnavailableError, match="no model is configured"):
         selectors.model_resolve(None)

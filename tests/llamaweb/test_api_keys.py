@@ -93,14 +93,23 @@ def test_guessing_from_one_address_is_bounded(
     alice_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "FAILED_KEY_RATE", 3)
-    address = f"2001:db8::{new_id()[:3].encode().hex()[:4]}"
-    tries = [get(client=address, x_api_key=keys.new_key()).status_code for _ in range(4)]
-    assert tries == [401, 401, 401, 429]
-    refused = get(client=address, x_api_key=alice_key)
-    assert refused.status_code == 429
-    assert int(refused["Retry-After"]) >= 1
-    assert refused.json()["error"]["reason"] == "failed_keys"
-    assert get(client="2001:db8:1::1", x_api_key=alice_key).status_code == 200
+    block = new_id()[:2].encode().hex()
+    tries = [get(client=f"2001:db8:{block}::{n}", x_api_key=keys.new_key()) for n in range(4)]
+    assert [answer.status_code for answer in tries] == [401, 401, 401, 429]
+    assert int(tries[-1]["Retry-After"]) >= 1
+    assert tries[-1].json()["error"]["reason"] == "failed_keys"
+    elsewhere = get(client="2001:db8:1::1", x_api_key=keys.new_key())
+    assert elsewhere.status_code == 401
+
+
+def test_a_right_key_is_not_refused_for_the_wrong_ones_of_its_address(
+    alice_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "FAILED_KEY_RATE", 1)
+    address = f"2001:db8:{new_id()[:2].encode().hex()}:1::1"
+    tries = [get(client=address, x_api_key=keys.new_key()).status_code for _ in range(2)]
+    assert tries == [401, 429]
+    assert get(client=address, x_api_key=alice_key).status_code == 200
 
 
 def test_requests_with_one_key_are_bounded_when_asked_for(

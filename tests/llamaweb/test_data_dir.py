@@ -59,6 +59,34 @@ def test_open_permissions_are_closed(data_dir: DataDir) -> None:
     assert (data_dir.keys / "django_secret").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "www").mkdir()
+    with pytest.raises(DataDirError, match=r"'www'.*new or an empty folder"):
+        DataDir(tmp_path).prepare()
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["www"]
+
+
+@pytest.mark.parametrize("inside", [(), ("lost+found",), ("models", "run")])
+def test_an_empty_or_half_made_folder_is_taken(tmp_path: Path, inside: tuple[str, ...]) -> None:
+    for name in inside:
+        (tmp_path / name).mkdir()
+    DataDir(tmp_path).prepare()
+    assert (tmp_path / "keys" / "django_secret").exists()
+
+
+@pytest.mark.parametrize("kept", ["keys", "db.sqlite3"])
+def test_our_folder_may_hold_other_things(data_dir: DataDir, kept: str) -> None:
+    data_dir.database.touch()
+    (data_dir.root / "notes.txt").touch()
+    if kept == "keys":
+        data_dir.database.unlink()
+    else:
+        shutil.rmtree(data_dir.keys)
+    data_dir.prepare()
+
+
 def test_a_short_path_keeps_the_socket_inside() -> None:
     assert DataDir(Path("/srv/llamaweb")).redis_socket() == Path("/srv/llamaweb/run/redis.sock")
 

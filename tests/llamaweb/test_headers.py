@@ -54,7 +54,9 @@ def test_pages_speak_the_readers_language() -> None:
 
 @pytest.mark.parametrize("address", ["/admin/login/", "/v1/nothing", "/health"])
 def test_an_unknown_host_is_refused(address: str) -> None:
-    assert Client().get(address, headers={"Host": "evil.example"}).status_code == 400
+    response = Client().get(address, headers={"Host": "evil.example"})
+    assert response.status_code == 400
+    assert response["X-Request-Id"].startswith("req_")
 
 
 def test_each_request_has_an_id_that_clients_can_not_choose() -> None:
@@ -101,3 +103,20 @@ def test_a_preflight_needs_no_key() -> None:
     assert response.status_code == 204
     assert "POST" in response["Access-Control-Allow-Methods"]
     assert "Authorization" in response["Access-Control-Allow-Headers"]
+
+
+@pytest.mark.usefixtures("_allowed")
+def test_a_preflight_allows_what_the_official_client_sends() -> None:
+    """A browser takes "*" for every header but Authorization, as no cookies are allowed."""
+    response = Client().options(
+        "/v1/chat/completions",
+        headers={
+            "Origin": HOME,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,x-stainless-lang,x-stainless-os",
+        },
+    )
+    allowed = response["Access-Control-Allow-Headers"].split(", ")
+    assert "Authorization" in allowed
+    assert "*" in allowed
+    assert "Access-Control-Allow-Credentials" not in response

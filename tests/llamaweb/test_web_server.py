@@ -88,6 +88,7 @@ def assert_refused(answer: tuple[int, dict[str, str], bytes], status: int) -> di
     assert answer[0] == status
     assert answer[1]["content-type"] == "application/json; charset=utf-8"
     assert answer[1]["connection"] == "close"
+    assert answer[1]["x-request-id"].startswith("req_")
     error: dict[str, Any] = json.loads(answer[2])["error"]
     assert error["code"] == status
     assert set(error) >= {"message", "type", "param", "code"}
@@ -191,6 +192,54 @@ def test_an_application_that_raises_tells_nothing(server: Toy) -> None:
     assert status == 500
     assert json.loads(body)["error"]["type"] == "server_error"
     assert b"secret" not in body
+
+
+@pytest.mark.parametrize("value", [b"/zz", b"%2Fzz", b"\xff"], ids=["path", "quoted", "bytes"])
+def test_a_client_can_not_choose_the_root_path(server: Toy, value: bytes) -> None:
+    with server.connect() as link:
+        link.sendall(
+            b"GET /root HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            b"Daphne-Root-Path: " + value + b"\r\ndaphne-root-path: " + value + b"\r\n\r\n"
+        )
+        assert read_all(link)[::2] == (200, b"")
+
+
+def test_a_strange_websocket_protocol_is_the_clients_mistake(server: Toy) -> None:
+    with server.connect() as link:
+        link.sendall(
+            b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Protocol: \xff\r\n\r\n"
+        )
+        assert link.recv(65536).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_few_requests_may_be_sent_ahead(server: Toy) -> None:
+    with server.connect() as link:
+        link.sendall(
+            b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+            b"GET /length HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        answer = b""
+        while chunk := link.recv(65536):
+            answer += chunk
+        assert answer.count(b"HTTP/1.1 200 ") == 2
+        assert answer.endswith(b"\r\n\r\n0")
+
+
+@pytest.mark.parametrize("body", [b"", b"x"], ids=["GET", "POST"])
+def test_who_sends_too_much_ahead_is_cut_off(server: Toy, body: bytes) -> None:
+    """Else nobody reads from the socket, and nobody notices that the client has gone."""
+    with server.connect() as link:
+        head = b"POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+        link.sendall(head + body)
+        assert link.recv(65536).startswith(b"HTTP/1.1 200 ")
+        with contextlib.suppress(ConnectionError):
+            link.sendall(b"x" * 20_000)
+        deadline = time.monotonic() + DEADLINE_S / 3
+        with contextlib.suppress(ConnectionError):
+            while link.recv(65536):
+                assert time.monotonic() < deadline
 
 
 def test_a_websocket_lives_longer_than_a_request_may_take(server: Toy) -> None:

@@ -19,12 +19,14 @@ from llamaweb.run import web_http  # isort: skip
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """POST /length, GET /slow (0.5 s), GET /stream (endless), WebSocket: echo."""
+    """POST /length, GET /slow (0.5 s), GET /stream (endless), GET /root, WebSocket: echo."""
     if scope["type"] == "websocket":
         await _echo(receive, send)
     elif scope["path"] == "/slow":
         await asyncio.sleep(0.5)
         await _answer(send, b"slow")
+    elif scope["path"] == "/root":
+        await _answer(send, scope["root_path"].encode())
     elif scope["path"] == "/fail":
         raise RuntimeError("secret detail")
     elif scope["path"] == "/stream":

@@ -156,6 +156,12 @@ def test_a_decode_only_step_is_one_pass(engine: Engine, ask_chat: AskChat) -> No
         SamplingParams(mirostat=1),
         SamplingParams(mirostat=2),
         SamplingParams(dry_multiplier=0.8, repeat_penalty=1.2, presence_penalty=0.5),
+        SamplingParams(  # llama.cpp allocates what it is told, and aborts
+            repeat_penalty=1.2,
+            repeat_last_n=2**31 - 1,
+            dry_multiplier=0.8,
+            dry_penalty_last_n=2**31 - 1,
+        ),
         SamplingParams(xtc_probability=0.5, top_n_sigma=1.0, typical_p=0.9, dynatemp_range=0.3),
         SamplingParams(samplers=(), logit_bias=((28, None), (30, 2.0))),
         SamplingParams(temperature=0.0, frequency_penalty=0.4),

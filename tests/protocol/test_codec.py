@@ -18,9 +18,20 @@ from inference.protocol.codec import (
     from_plain,
     to_plain,
 )
-from inference.protocol.events import Delta, Entry, Event, Started
+from inference.protocol.events import (
+    Delta,
+    Entry,
+    Event,
+    Finished,
+    Result,
+    Started,
+    Unknown,
+    Usage,
+    is_terminal,
+)
 from inference.protocol.fold import EMPTY, fold
 from inference.protocol.requests import EngineRequest, GenerateRequest, TextPrompt
+from inference.protocol.results import CountResult
 from inference.protocol.spec import EngineSpec, MockSpec, decode_spec, encode_spec
 from tests.protocol import strategies as s
 
@@ -56,13 +67,54 @@ def test_the_short_way_of_deltas_gives_the_same_text(delta: Delta) -> None:
         {"draws": "1"},
         {"draws": None},
         {"kind": "shout"},
-        {"unknown": 1},
     ],
 )
 def test_a_damaged_delta_is_refused(damage: dict[str, object]) -> None:
     plain = json.loads(encode_event(Delta("hi", (1, 2), 3)))
     with pytest.raises(DecodeError):
         decode_event(json.dumps({**plain, **damage}))
+
+
+LATER = {"later": [{"t": "Thing", "x": 1}], "version": 9}  # fields of a later version
+
+
+@given(s.events)
+def test_unknown_fields_of_events_are_ignored(event: Event) -> None:
+    assert decode_event(json.dumps({**to_plain(event), **LATER})) == event
+
+
+def test_unknown_fields_inside_are_ignored_too() -> None:
+    plain = to_plain(Finished("stop", Usage(1, 2)))
+    plain["usage"].update(LATER)
+    assert decode_event(json.dumps(plain)) == Finished("stop", Usage(1, 2))
+    plain = to_plain(Result(CountResult(3)))
+    plain["result"].update(LATER)
+    assert decode_event(json.dumps(plain)) == Result(CountResult(3))
+
+
+def test_an_event_of_an_unknown_kind_is_no_error() -> None:
+    event = decode_event('{"t":"Thought","depth":3}')
+    assert event == Unknown("Thought")
+    assert not is_terminal(event)
+
+
+@pytest.mark.parametrize("text", ['{"t":null}', '{"t":1}', '{"text":"a"}', "[]"])
+def test_an_event_without_a_kind_is_refused(text: str) -> None:
+    with pytest.raises(DecodeError):
+        decode_event(text)
+
+
+def test_unknown_fields_of_snapshots_are_ignored() -> None:
+    snapshot = fold(EMPTY, [Entry(0, Started(3, 1))])
+    plain = {**to_plain(snapshot), **LATER}
+    plain["started"].update(LATER)
+    assert decode_snapshot(json.dumps(plain)) == snapshot
+
+
+def test_specs_stay_strict() -> None:
+    plain = to_plain(EngineSpec("m", "e", "unix:///x", "p:"))
+    with pytest.raises(DecodeError, match="has no"):
+        decode_spec(json.dumps({**plain, "later": 1}))
 
 
 @given(s.deltas, s.terminals)

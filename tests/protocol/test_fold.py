@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.protocol.events import Delta, Entry, Event, Finished, Started
+from inference.protocol.events import Delta, Entry, Event, Finished, Started, Unknown
 from inference.protocol.fold import EMPTY, fold, text_of
 from inference.worker.outlet import merge
 from inference.worker.running import Log
@@ -58,6 +60,16 @@ def test_a_missing_seq_is_an_error() -> None:
 def test_a_second_start_keeps_the_first_figures() -> None:
     snapshot = fold(EMPTY, numbered([Started(5, 4), Delta("a", (1,)), Started(5, 0)]))
     assert snapshot.started == Started(5, 4)
+
+
+def test_unknown_events_count_only_by_their_seq() -> None:
+    events: list[Event] = [Started(5, 4), Unknown("Thought"), Delta("a", (1,)), Unknown("End")]
+    snapshot = fold(EMPTY, numbered(events))
+    assert snapshot == replace(fold(EMPTY, numbered([events[0], events[2]])), seq=3)
+    log = Log()
+    for event in events:
+        log.add(event)
+    assert log.snapshot() == snapshot
 
 
 def test_text_is_joined_by_kind() -> None:

@@ -16,7 +16,9 @@ class ByteTokenizer:
     def __init__(self, chat_template: str | None = None) -> None:
         self.chat_template = chat_template
 
-    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+    def tokenize(
+        self, text: str, *, add_special: bool, parse_special: bool, as_prompt: bool = False
+    ) -> list[int]:
         ids = [BOS] if add_special else []
         data = text.encode()
         while data:

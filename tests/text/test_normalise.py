@@ -10,7 +10,7 @@ from inference.protocol.requests import ChatPrompt, MediaRef, Message, ToolCall
 from inference.text.capabilities import TemplateCapabilities, probe
 from inference.text.chat_renderer import ChatRenderer, InProcessRenderer
 from inference.text.chat_template import CHATML_TEMPLATE
-from inference.text.normalise import normalise
+from inference.text.normalise import normalise, template_messages
 from llamaweb.lib.errors import InvalidError
 from tests.text.templates import RICH, STRICT, TEXT_ARGUMENTS, TYPED
 
@@ -210,3 +210,12 @@ def test_probing_stops_at_a_bound() -> None:
 
     with pytest.raises(InvalidError, match="too slow"):
         probe(over_time)
+
+
+@pytest.mark.parametrize("levels", [65, 900, 100_000])
+def test_arguments_nested_too_deeply_stay_text(levels: int) -> None:
+    arguments = '{"a":' * levels + "1" + "}" * levels
+    call = Message("assistant", "", tool_calls=(ToolCall("c1", "f", arguments),))
+    can = TemplateCapabilities(tool_calls="object")
+    (sent,) = template_messages([call], can)
+    assert sent["tool_calls"][0]["function"]["arguments"] == arguments

@@ -10,7 +10,7 @@ from inference.protocol.requests import ChatPrompt, Message, TextPrompt, TokenPr
 from inference.text.chat_renderer import ChatRenderer, InProcessRenderer, renderer_for
 from inference.text.chat_template import CHATML_TEMPLATE
 from inference.text.prompts import PreparedPrompt, TextPipeline, valid_text
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import InvalidError, TooLongError
 from tests.text.byte_tokenizer import BOS, ByteTokenizer
 from tests.text.templates import RICH, STRICT
 
@@ -124,6 +124,26 @@ def test_count_and_render() -> None:
     assert pipeline().count(prompt) == len(pipeline().prepare(prompt).tokens)
     assert pipeline().render(prompt) == pipeline().prepare(prompt).text
     assert pipeline().count(TextPrompt("abc")) == 4
+
+
+class NarrowTokenizer(ByteTokenizer):
+    """Refuses every prompt."""
+
+    def tokenize(
+        self, text: str, *, add_special: bool, parse_special: bool, as_prompt: bool = False
+    ) -> list[int]:
+        if as_prompt:
+            raise TooLongError(prompt_tokens=9, max_context=8, at_least=True)
+        return super().tokenize(text, add_special=add_special, parse_special=parse_special)
+
+
+@pytest.mark.parametrize("prompt", [ChatPrompt((user("x"),)), TextPrompt("x")])
+def test_prompts_are_refused_while_they_are_tokenised(prompt: ChatPrompt | TextPrompt) -> None:
+    pipe = TextPipeline(NarrowTokenizer(), ChatRenderer(InProcessRenderer()))
+    for call in (pipe.prepare, pipe.count):
+        with pytest.raises(TooLongError):
+            call(prompt)
+    assert pipe.tokenize("x", add_special=False, parse_special=True) == [ord("x")]
 
 
 def test_a_request_is_prepared_the_same_twice() -> None:

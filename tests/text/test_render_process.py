@@ -138,3 +138,22 @@ def test_closing_ends_the_child() -> None:
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < ends_ts
         time.sleep(0.01)
+
+
+def deep_job(levels: int) -> RenderJob:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return RenderJob([{"role": "user", "content": "a"}], variables={"x": value})
+
+
+def test_deep_values_need_no_recursion_of_ours() -> None:
+    with renderer() as made:
+        assert made.render_job(deep_job(600)) == "a"
+
+
+def test_values_too_deep_for_json_are_refused() -> None:
+    with renderer() as made:
+        with pytest.raises(InvalidError, match="too deeply"):
+            made.render_job(deep_job(5_000))
+        assert made.render_job(job("b")) == "b"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inference.protocol.events import Delta, Event, Finished, Started, Usage
+from inference.protocol.events import Delta, Event, Failed, Finished, Started, Usage
 from inference.protocol.fold import text_of
 from inference.queues.contract import QueueConfig
 from inference.queues.memory import MemoryQueue
@@ -45,13 +45,13 @@ class Flaky:
 class Room:
     def __init__(self, queue: Any, memory: MemoryQueue, num: int) -> None:
         self.running = RunningSet()
-        self.stale: list[str] = []
+        self.stale: list[tuple[str, int]] = []
         self.outlet = Outlet(
             model=MODEL,
             engine_id=ENGINE,
             queue_=queue,
             running=self.running,
-            on_stale=self.stale.append,
+            on_stale=lambda generation_id, epoch: self.stale.append((generation_id, epoch)),
             on_ended=lambda: None,
         )
         self.ids = []
@@ -119,6 +119,45 @@ def test_a_lost_lease_is_said_and_writes_nothing(bench: Bench) -> None:
     (gid,) = room.ids
     bench.queue.engine_gone(MODEL, ENGINE)
     room.put(Delta("late", (1,)))
-    wait_for("the loss is said", lambda: room.stale == [gid], WAIT_S)
+    wait_for("the loss is said", lambda: room.stale == [(gid, room.claims[0].epoch)], WAIT_S)
     assert num_tokens(bench, gid) == 0
+    room.outlet.stop()
+
+
+class Refusing:
+    """Answers one append with an error that nobody foresaw."""
+
+    def __init__(self, queue: MemoryQueue, at: int) -> None:
+        self._queue, self._at, self._appends = queue, at, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    def append(self, *args: Any) -> Any:
+        self._appends += 1
+        if self._appends == self._at:
+            raise RuntimeError("MISCONF")
+        return self._queue.append(*args)
+
+
+@pytest.mark.parametrize("at", [1, 3, 12])
+def test_an_unforeseen_error_costs_the_lease_not_the_text(bench: Bench, at: int) -> None:
+    bench.start(queue=Refusing(bench.queue, at), delay_ms=5)
+    gid = bench.submit(generate("0123456789"))
+    assert text_of(bench.ended(gid)) == "0123456789"
+    assert text_of(bench.ended(bench.submit(generate("and the next")))) == "and the next"
+
+
+def test_an_end_that_met_no_engine_counts_what_was_published(bench: Bench) -> None:
+    room = Room(bench.queue, bench.queue, 1)
+    (gid,) = room.ids
+    room.put(Started(7, 5), Delta("abc", (1, 2, 3)))
+    wait_for("tokens", lambda: num_tokens(bench, gid) == 3, WAIT_S)
+    bench.queue.engine_gone(MODEL, ENGINE)
+    (claim,) = bench.queue.claim(MODEL, ENGINE, slots=1, idle=True)
+    room.running.add(claim)
+    room.outlet.put([LeaseEvent(gid, claim.epoch, Failed("invalid_request", "no"))])
+    terminal = bench.ended(gid).terminal
+    assert terminal is not None
+    assert terminal.usage == Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=5)
     room.outlet.stop()

@@ -16,8 +16,9 @@ from inference.edge.openai.generation import (
     sampling_of,
     seeds_of,
 )
-from inference.edge.openai.messages import MAX_PROMPT_CHARS, messages_of
+from inference.edge.openai.messages import messages_of
 from inference.edge.openai.options import ReplyOptions, options_to_json
+from inference.edge.openai.prompt_bounds import refuse_too_much
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
 from inference.protocol.params import SamplingParams
 from inference.protocol.requests import (
@@ -118,6 +119,8 @@ def _requests(
         raise InvalidError(
             f"asks for {count} completions, at most {MAX_CHOICES} are allowed", param="prompt"
         )
+    param = "messages" if options.kind == "chat" else "prompt"
+    refuse_too_much(prompts, per_prompt, param=param)
     limits = limits_of(body)
     seeds = seeds_of(body, per_prompt)
     reply_id = new_id(ID_PREFIX)
@@ -220,16 +223,8 @@ def _prompt(item: Any, path: str) -> Prompt:
             )
         item = item["prompt_string"]
     if isinstance(item, str):
-        if len(item) > MAX_PROMPT_CHARS:
-            raise InvalidError(
-                f"has {len(item)} characters, at most {MAX_PROMPT_CHARS} are allowed", param=path
-            )
         return TextPrompt(valid_text(item))
     if isinstance(item, list) and item and all(_is_int(token) for token in item):
-        if len(item) > MAX_PROMPT_CHARS:
-            raise InvalidError(
-                f"has {len(item)} tokens, at most {MAX_PROMPT_CHARS} are allowed", param=path
-            )
         return TokenPrompt(tuple(item))
     raise InvalidError("must be text or a list of token ids", param=path)
 

@@ -10,6 +10,7 @@ from inference.edge.openai.schemas import (
     MAX_SAMPLERS,
     MAX_STOP_CHARS,
     MAX_STOPS,
+    MAX_STOPS_CHARS,
     GenerationIn,
 )
 from inference.protocol.params import Limits, SamplingParams
@@ -174,6 +175,11 @@ def _stop(stop: Any) -> tuple[str, ...]:
             raise InvalidError(
                 f"is longer than {MAX_STOP_CHARS} characters", param=f"stop[{index}]"
             )
+    num_chars = sum(map(len, strings))
+    if num_chars > MAX_STOPS_CHARS:
+        raise InvalidError(
+            f"has {num_chars} characters, at most {MAX_STOPS_CHARS} are allowed", param="stop"
+        )
     return tuple(dict.fromkeys(valid_text(string) for string in strings if string))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inference.edge.openai.schemas import MessageIn
@@ -13,7 +13,6 @@ from llamaweb.lib.errors import InvalidError
 
 MAX_PARTS = 1024
 MAX_TOOL_CALLS = 256
-MAX_PROMPT_CHARS = 8 * 1024 * 1024
 PART_SEPARATOR = "\n\n"
 
 # "developer" is the newer name of "system", "function" the older one of "tool".
@@ -25,6 +24,9 @@ ROLES: dict[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
+# Where the parts of a message have their text; only answers have refusals.
+TEXT_KINDS = {"text": "text", "input_text": "text", "output_text": "text"}
+ANSWER_KINDS = {**TEXT_KINDS, "refusal": "refusal"}
 MODALITY_OF_PART = {
     "image_url": "image",
     "image": "image",
@@ -45,22 +47,11 @@ def messages_of(messages: Sequence[MessageIn]) -> tuple[Message, ...]:
         InvalidError: `param` is the JSON path of the first field that can't be served.
     """
     out = tuple(_message(message, f"messages[{i}]") for i, message in enumerate(messages))
-    num_chars = sum(_num_chars(message) for message in out)
-    if num_chars > MAX_PROMPT_CHARS:
-        raise InvalidError(
-            f"the messages have {num_chars} characters, at most {MAX_PROMPT_CHARS} are allowed",
-            param="messages",
-        )
     if len(out) > 1 and out[-1].role == out[-2].role == "assistant":
         raise InvalidError(
             "Cannot have 2 or more assistant messages at the end of the list", param="messages"
         )
     return out
-
-
-def _num_chars(message: Message) -> int:
-    calls = sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
-    return len(message.content) + len(message.reasoning) + calls
 
 
 def _message(message: MessageIn, path: str) -> Message:
@@ -69,14 +60,17 @@ def _message(message: MessageIn, path: str) -> Message:
         allowed = ", ".join(ROLES)
         raise InvalidError(f"unknown role, allowed: {allowed}", param=f"{path}.role")
     calls: tuple[ToolCall, ...] = ()
-    if role == "assistant" and message.tool_calls is not None:
-        calls = _tool_calls(message.tool_calls, f"{path}.tool_calls")
-    if message.content is None and not (role == "assistant" and calls):
+    content = message.content
+    if role == "assistant":
+        calls = _calls(message, path)
+        content = message.refusal if content is None else content
+    if content is None and not calls:
         what = "'content' or 'tool_calls'" if role == "assistant" else "'content'"
         raise InvalidError(f"{role} message must contain {what}", param=f"{path}.content")
+    kinds = ANSWER_KINDS if role == "assistant" else TEXT_KINDS
     return Message(
         role=role,
-        content=_content(message.content, f"{path}.content"),
+        content=_content(content, kinds, f"{path}.content"),
         reasoning=valid_text(message.reasoning_content or "") if role == "assistant" else "",
         tool_calls=calls,
         tool_call_id=message.tool_call_id if role == "tool" else None,
@@ -84,7 +78,7 @@ def _message(message: MessageIn, path: str) -> Message:
     )
 
 
-def _content(content: Any, path: str) -> str:
+def _content(content: Any, kinds: Mapping[str, str], path: str) -> str:
     if content is None:
         return ""
     if isinstance(content, str):
@@ -95,10 +89,10 @@ def _content(content: Any, path: str) -> str:
         raise InvalidError("the list of parts must not be empty", param=path)
     if len(content) > MAX_PARTS:
         raise InvalidError(f"has {len(content)} parts, at most {MAX_PARTS} are allowed", param=path)
-    return PART_SEPARATOR.join(_part(part, f"{path}[{i}]") for i, part in enumerate(content))
+    return PART_SEPARATOR.join(_part(part, kinds, f"{path}[{i}]") for i, part in enumerate(content))
 
 
-def _part(part: Any, path: str) -> str:
+def _part(part: Any, kinds: Mapping[str, str], path: str) -> str:
     if not isinstance(part, dict):
         raise InvalidError("must be an object with a 'type'", param=path)
     kind = part.get("type")
@@ -107,11 +101,21 @@ def _part(part: Any, path: str) -> str:
         raise InvalidError(
             f"this model takes text only, {modality} input is not supported", param=path
         )
-    if kind not in ("text", "input_text", "output_text"):
+    field = kinds.get(kind) if isinstance(kind, str) else None
+    if field is None:
         raise InvalidError("unsupported content part type", param=f"{path}.type")
-    if not isinstance(part.get("text"), str):
-        raise InvalidError("must be text", param=f"{path}.text")
-    return valid_text(part["text"])
+    if not isinstance(part.get(field), str):
+        raise InvalidError("must be text", param=f"{path}.{field}")
+    return valid_text(part[field])
+
+
+def _calls(message: MessageIn, path: str) -> tuple[ToolCall, ...]:
+    """The calls of an answer; `function_call` is the older form of one without an id."""
+    if message.tool_calls is not None:
+        return _tool_calls(message.tool_calls, f"{path}.tool_calls")
+    if message.function_call is not None:
+        return (_function_call(message.function_call, "", f"{path}.function_call"),)
+    return ()
 
 
 def _tool_calls(calls: Any, path: str) -> tuple[ToolCall, ...]:
@@ -127,16 +131,20 @@ def _tool_calls(calls: Any, path: str) -> tuple[ToolCall, ...]:
 def _tool_call(call: Any, path: str) -> ToolCall:
     if not isinstance(call, dict):
         raise InvalidError("must be an object", param=path)
-    function = call.get("function")
+    call_id = call.get("id")
+    if call_id is not None and not isinstance(call_id, str):
+        raise InvalidError("must be text", param=f"{path}.id")
+    return _function_call(call.get("function"), call_id or "", f"{path}.function")
+
+
+def _function_call(function: Any, call_id: str, path: str) -> ToolCall:
     if not isinstance(function, dict):
-        raise InvalidError("must be an object", param=f"{path}.function")
-    name, arguments, call_id = function.get("name"), function.get("arguments"), call.get("id")
+        raise InvalidError("must be an object", param=path)
+    name, arguments = function.get("name"), function.get("arguments")
     if not isinstance(name, str):
-        raise InvalidError("must be text", param=f"{path}.function.name")
+        raise InvalidError("must be text", param=f"{path}.name")
     if isinstance(arguments, dict):  # some clients send them parsed
         arguments = json.dumps(arguments, ensure_ascii=False)
     if arguments is not None and not isinstance(arguments, str):
-        raise InvalidError("must be JSON text", param=f"{path}.function.arguments")
-    if call_id is not None and not isinstance(call_id, str):
-        raise InvalidError("must be text", param=f"{path}.id")
-    return ToolCall(call_id or "", valid_text(name), valid_text(arguments or "{}"))
+        raise InvalidError("must be JSON text", param=f"{path}.arguments")
+    return ToolCall(call_id, valid_text(name), valid_text(arguments or "{}"))

@@ -12,6 +12,7 @@ from ninja import Router
 from inference import api
 from inference.api import ModelInfo
 from inference.edge.openai.convert import SubmitContext, chat_requests, text_requests
+from inference.edge.openai.prompt_bounds import refuse_hopeless
 from inference.edge.openai.replies import reply
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
 from llamaweb.accounts.auth import ApiKeyAuth
@@ -32,6 +33,7 @@ async def chat_completions(
     """An answer to a chat; with `stream` as server-sent events."""
     context = await _context(request, body)
     requests = chat_requests(body, context)
+    await refuse_hopeless(context.model, [request.prompt for request in requests])
     return await reply(requests, stream=body.stream, ping_s=_ping_s(body))
 
 
@@ -42,6 +44,7 @@ async def completions(
     """The continuation of one or several texts; with `stream` as server-sent events."""
     context = await _context(request, body)
     requests = text_requests(body, context)
+    await refuse_hopeless(context.model, [request.prompt for request in requests])
     return await reply(requests, stream=body.stream, ping_s=_ping_s(body))
 
 

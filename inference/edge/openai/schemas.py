@@ -20,13 +20,17 @@ from pydantic import (
     model_validator,
 )
 
+from inference.text.depth import MAX_DEPTH, is_deep
+
 MAX_INT32 = 2**31 - 1
 MAX_STOPS = 64
 MAX_STOP_CHARS = 1024
+MAX_STOPS_CHARS = 2048  # all together; the engine makes a tree of them before it goes on
 MAX_SAMPLERS = 64
 MAX_BREAKERS = 64
 MAX_MESSAGES = 4096
 MAX_MODEL_NAME_CHARS = 512
+MAX_NUM_PROBS = 20  # as in the engine
 
 
 def _clip(low: float | None, high: float | None) -> AfterValidator:
@@ -44,10 +48,18 @@ def _clip_int(low: int, high: int = MAX_INT32) -> AfterValidator:
     return AfterValidator(clip)
 
 
+def _refuse_deep(value: Any) -> Any:
+    if is_deep(value):
+        raise ValueError(f"is nested too deeply, at most {MAX_DEPTH} levels are allowed")
+    return value
+
+
+FreeForm: TypeAlias = Annotated[Any, AfterValidator(_refuse_deep)]
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Positive: TypeAlias = Annotated[Number, _clip(0.0, None)]
 Share: TypeAlias = Annotated[Number, _clip(0.0, 1.0)]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0), _clip_int(0)]
+NumProbs: TypeAlias = Annotated[StrictInt, Field(ge=0, le=MAX_NUM_PROBS)]
 CountOrAll: TypeAlias = Annotated[StrictInt, Field(ge=-1), _clip_int(-1)]
 ShortText: TypeAlias = Annotated[StrictStr, Field(max_length=MAX_STOP_CHARS)]
 
@@ -87,7 +99,7 @@ class GenerationIn(WireSchema):
     max_tokens: CountOrAll | None = None
     n: Annotated[StrictInt, Field(ge=1)] | None = None
     n_cmpl: Annotated[StrictInt, Field(ge=1)] | None = None
-    stop: Any = None
+    stop: FreeForm = None
     ignore_eos: StrictBool = False
     temperature: Positive | None = None
     dynatemp_range: Number | None = None
@@ -114,20 +126,20 @@ class GenerationIn(WireSchema):
     mirostat_tau: Number | None = None
     mirostat_eta: Number | None = None
     min_keep: Count | None = None
-    samplers: Any = None
-    logit_bias: Any = None
+    samplers: FreeForm = None
+    logit_bias: FreeForm = None
     seed: StrictInt | None = None
-    n_probs: Count | None = None
+    n_probs: NumProbs | None = None
     post_sampling_probs: StrictBool = False
 
     # Known, but not in this version; refused where they ask for something (see convert).
-    tools: Any = None
-    functions: Any = None
-    tool_choice: Any = None
-    response_format: Any = None
-    json_schema: Any = None
-    grammar: Any = None
-    lora: Any = None
+    tools: FreeForm = None
+    functions: FreeForm = None
+    tool_choice: FreeForm = None
+    response_format: FreeForm = None
+    json_schema: FreeForm = None
+    grammar: FreeForm = None
+    lora: FreeForm = None
     n_indent: Count = 0
     t_max_predict_ms: CountOrAll = -1
     adaptive_target: Number | None = None
@@ -140,9 +152,11 @@ class MessageIn(WireSchema):
     """One message; what its content may be depends on the role (see convert)."""
 
     role: StrictStr
-    content: Any = None
+    content: FreeForm = None
     reasoning_content: StrictStr | None = None
-    tool_calls: Any = None
+    refusal: StrictStr | None = None
+    tool_calls: FreeForm = None
+    function_call: FreeForm = None
     tool_call_id: StrictStr | None = None
     name: StrictStr | None = None
 
@@ -152,12 +166,12 @@ class ChatCompletionIn(GenerationIn):
 
     messages: Annotated[list[MessageIn], Field(max_length=MAX_MESSAGES)]
     logprobs: StrictBool = False
-    top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    top_logprobs: NumProbs | None = None
+    chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(_refuse_deep)] | None = None
     reasoning_effort: StrictStr | None = None
     reasoning_format: StrictStr | None = None
     add_generation_prompt: StrictBool | None = None
-    continue_final_message: Any = None
+    continue_final_message: FreeForm = None
     echo: StrictBool = False
 
 
@@ -165,4 +179,4 @@ class CompletionIn(GenerationIn):
     """POST /v1/completions."""
 
     prompt: Any = None
-    logprobs: Count | None = None
+    logprobs: NumProbs | None = None

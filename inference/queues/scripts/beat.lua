@@ -1,6 +1,7 @@
 -- ARGV: engine, heartbeat, then id and epoch of each running generation
 -- returns {lost ids, {id, by, …} to be stopped}
 local engine, lost, cancelled = ARGV[4], {}, {}
+awake()
 redis.call('HSET', ENGINES, engine, ARGV[5])
 redis.call('ZADD', SEEN, NOW, engine)
 for i = 6, #ARGV, 2 do

@@ -15,6 +15,7 @@ local BASE = string.sub(META, 1, -5)
 local CFG = cjson.decode(ARGV[1])
 local WAITING, FRONT, RUNNING = BASE .. 'waiting', BASE .. 'front', BASE .. 'running'
 local OWNED, AGING, DEADLINES = BASE .. 'owned', BASE .. 'aging', BASE .. 'deadlines'
+local OWNED_BYTES = BASE .. 'owned_bytes'
 local READERS, FINISHED = BASE .. 'readers', BASE .. 'finished'
 local ENGINES, SEEN = BASE .. 'engines', BASE .. 'seen'
 local CONTROL, PLACES = BASE .. 'control', BASE .. 'places'
@@ -85,6 +86,7 @@ local function enqueue(id, at)
   redis.call('ZADD', WAITING, g[1], id)
   redis.call('ZADD', DEADLINES, g[5], id)
   redis.call('HINCRBY', OWNED, g[2], 1)
+  redis.call('HINCRBY', OWNED_BYTES, g[2], redis.call('HSTRLEN', generation(id), 'request'))
   if g[3] == 'background' then redis.call('HINCRBY', META, 'background', 1) end
   if at == 'front' then redis.call('ZADD', FRONT, g[1], id) else lane_push(at, g[2], id, g[1]) end
   if at == 'background' then redis.call('ZADD', AGING, g[4], id) end
@@ -95,7 +97,11 @@ local function dequeue(id)
   redis.call('ZREM', WAITING, id)
   redis.call('ZREM', DEADLINES, id)
   redis.call('ZREM', AGING, id)
-  if redis.call('HINCRBY', OWNED, g[2], -1) <= 0 then redis.call('HDEL', OWNED, g[2]) end
+  redis.call('HINCRBY', OWNED_BYTES, g[2], -redis.call('HSTRLEN', generation(id), 'request'))
+  if redis.call('HINCRBY', OWNED, g[2], -1) <= 0 then
+    redis.call('HDEL', OWNED, g[2])
+    redis.call('HDEL', OWNED_BYTES, g[2])
+  end
   if g[3] == 'background' then redis.call('HINCRBY', META, 'background', -1) end
   if g[1] == 'front' then redis.call('ZREM', FRONT, id) else lane_remove(g[1], g[2], id) end
 end
@@ -117,19 +123,7 @@ local function promote()
   end
 end
 
-local LENS = {}
-local function lens(lane)
-  if not LENS[lane] then
-    local found = {}
-    for i, owner in ipairs(redis.call('ZRANGE', owners(lane), 0, -1)) do
-      found[i] = { owner, redis.call('ZCARD', queue(lane, owner)) }
-    end
-    LENS[lane] = found
-  end
-  return LENS[lane]
-end
-
--- claims before `id`, and how many wait in its line; nothing may change lanes afterwards
+-- claims before `id`, and how many wait in its line; places.lua tells it of many at once
 local function place(id)
   local g = redis.call('HMGET', generation(id), 'at', 'owner')
   local at, owner = g[1], g[2]
@@ -140,12 +134,13 @@ local function place(id)
   if at == 'background' then ahead = ahead + lane_len('interactive') end
   local own = redis.call('ZRANK', queue(at, owner), id)
   local before = true
-  for _, other in ipairs(lens(at)) do
-    if other[1] == owner then
+  for _, other in ipairs(redis.call('ZRANGE', owners(at), 0, -1)) do
+    if other == owner then
       ahead = ahead + own
       before = false
     else
-      ahead = ahead + math.min(other[2], before and own + 1 or own)
+      local len = redis.call('ZCARD', queue(at, other))
+      ahead = ahead + math.min(len, before and own + 1 or own)
     end
   end
   return ahead, waiting
@@ -238,4 +233,21 @@ local function lease(id, engine, epoch)
 end
 
 local function lease_till() return NOW + CFG.lease end
+
+-- Every script that renews or ends leases calls this first. After a silence in which leases may
+-- have run out though their holders live (this server was away, or nobody could reach it) each
+-- gets one lease more, once until its holder renews it: half a millisecond marks those.
+local function awake()
+  local active = tonumber(redis.call('HGET', META, 'active') or NOW)
+  redis.call('HSET', META, 'active', int(NOW))
+  if NOW - active <= CFG.away then return end
+  for key, ms in pairs({ [RUNNING] = CFG.lease, [READERS] = CFG.reader_lease }) do
+    local found = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+    for i = 1, #found, 2 do
+      if tonumber(found[i + 1]) % 1 == 0 then
+        redis.call('ZADD', key, string.format('%.1f', NOW + ms + 0.5), found[i])
+      end
+    end
+  end
+end
 

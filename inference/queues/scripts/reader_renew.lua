@@ -1,5 +1,6 @@
 -- ARGV: ids; returns those that are unknown or ended
 local out = {}
+awake()
 for i = 4, #ARGV do
   local g = redis.call('HMGET', generation(ARGV[i]), 'state', 'transient')
   if not g[1] or g[1] == 'ended' then

@@ -1,5 +1,6 @@
 -- returns {requeued, failed, cancelled} ids
 local out = { requeued = {}, failed = {}, cancelled = {} }
+awake()
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', RUNNING, '-inf', NOW)) do
   local list = out[take_back(id, true)]
   list[#list + 1] = id

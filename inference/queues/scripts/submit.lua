@@ -2,6 +2,7 @@
 -- reader, "1" if it has one
 -- returns {"ok", ahead, waiting} or {reason}
 local id, request, lane, owner, on_finish = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+awake()
 promote()
 local known = redis.call('HGET', generation(id), 'state')
 if known == 'queued' then
@@ -14,6 +15,8 @@ end
 if redis.call('ZCARD', WAITING) >= CFG.max_queued then return { 'queue_full' } end
 local owned = tonumber(redis.call('HGET', OWNED, owner) or '0')
 if owned >= CFG.max_queued_per_owner then return { 'owner_queue_full' } end
+local owned_bytes = tonumber(redis.call('HGET', OWNED_BYTES, owner) or '0')
+if owned_bytes + #request > CFG.max_queued_bytes_per_owner then return { 'owner_queue_bytes' } end
 local info = redis.call('INFO', 'memory')
 local limit = tonumber(string.match(info, 'maxmemory:(%d+)'))
 local used = tonumber(string.match(info, 'used_memory:(%d+)'))

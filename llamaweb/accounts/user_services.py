@@ -1,0 +1,114 @@
+"""What can be done to users by an administrator; each act is written down in its transaction.
+
+Of a password only that it was changed is written, of personal fields only their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from llamaweb.accounts.models import AuditAction, User
+from llamaweb.accounts.services import audit_record
+
+# Everything of a user that a form may change, but for the password.
+FIELDS = (
+    "username",
+    "first_name",
+    "last_name",
+    "email",
+    "is_active",
+    "is_staff",
+    "is_superuser",
+    "last_login",
+    "date_joined",
+)
+
+
+def user_save(*, user: User, actor: User | None = None, address: str | None = None) -> None:
+    """Make or change `user`; saving without a change leaves no event."""
+    with transaction.atomic():
+        is_new = user._state.adding
+        before = {} if is_new else User.objects.values(*FIELDS, "password").get(pk=user.pk)
+        user.save()
+        changed = [name for name in FIELDS if not is_new and before[name] != getattr(user, name)]
+        if not is_new and before["password"] != user.password:
+            user_password_changed(user=user, actor=actor, address=address)
+        if is_new or changed:
+            audit_record(
+                action=AuditAction.USER_CREATED if is_new else AuditAction.USER_CHANGED,
+                actor=actor,
+                target=user,
+                address=address,
+                username=user.get_username(),
+                changed=changed,
+                is_active=user.is_active,
+                is_staff=user.is_staff,
+                is_superuser=user.is_superuser,
+            )
+
+
+def user_rights(user: User) -> dict[str, list[str]]:
+    """The groups and the permissions given to `user`, by name."""
+    permissions = user.user_permissions.values_list("content_type__app_label", "codename")
+    return {
+        "groups": sorted(user.groups.values_list("name", flat=True)),
+        "permissions": sorted(f"{app}.{codename}" for app, codename in permissions),
+    }
+
+
+def user_rights_changed(
+    *,
+    user: User,
+    before: dict[str, list[str]],
+    actor: User | None = None,
+    address: str | None = None,
+) -> None:
+    """Write down what `user_rights` are now, if they aren't `before`; in the act's transaction."""
+    after = user_rights(user)
+    if after != before:
+        audit_record(
+            action=AuditAction.USER_RIGHTS_CHANGED,
+            actor=actor,
+            target=user,
+            address=address,
+            username=user.get_username(),
+            **after,
+        )
+
+
+def user_password_changed(
+    *, user: User, actor: User | None = None, address: str | None = None
+) -> None:
+    """Write down that the password was changed; in the act's transaction."""
+    audit_record(
+        action=AuditAction.USER_PASSWORD_CHANGED,
+        actor=actor,
+        target=user,
+        address=address,
+        username=user.get_username(),
+        is_usable=user.has_usable_password(),
+    )
+
+
+def users_delete(
+    *, users: Sequence[User], actor: User | None = None, address: str | None = None
+) -> None:
+    """Delete `users` with all that is theirs; each key is written down, too."""
+    who: dict[str, Any] = {"actor": actor, "address": address}
+    with transaction.atomic():
+        for user in users:
+            for key in user.api_keys.all():
+                audit_record(
+                    action=AuditAction.API_KEY_DELETED,
+                    target=key,
+                    name=key.name,
+                    owner=user.get_username(),
+                    **who,
+                )
+            audit_record(
+                action=AuditAction.USER_DELETED, target=user, username=user.get_username(), **who
+            )
+            user.delete()
