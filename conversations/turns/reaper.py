@@ -62,7 +62,9 @@ def _guarded(turn: Turn, act: Callable[[Turn], bool]) -> bool:
         return act(turn)
     except LlamawebError as error:
         log.warning("turn %s waits for the next sweep: %s", turn.id, error)
-        return False
+    except Exception:
+        log.exception("turn %s could not be swept", turn.id)
+    return False
 
 
 def _note_start(turn: Turn) -> bool:

@@ -12,6 +12,7 @@ from conversations.models import Conversation
 from inference import bus
 from inference.models import ModelConfig
 from inference.queues.contract import Queue
+from inference.registry import generations
 from llamaweb.lib.ids import new_id
 from tests.conversations.driving import Engine
 
@@ -22,6 +23,7 @@ def queue(redis_server: str, settings: Any) -> Iterator[Queue]:
     settings.REDIS_URL = redis_server
     settings.REDIS_PREFIX = f"{new_id()}:"
     bus.sync_queue.cache_clear()
+    generations._sweep_cursor.after = None
     yield bus.sync_queue()
     bus.sync_queue.cache_clear()
 

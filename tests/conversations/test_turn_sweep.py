@@ -103,8 +103,9 @@ def test_a_cancel_is_repeated_until_it_is_known_to_have_worked(
     assert text(turn.answer) == ""
 
 
+@pytest.mark.parametrize("error", [UnavailableError, ValueError])
 def test_one_turn_that_cannot_be_moved_does_not_stop_the_others(
-    alice: Any, chat: Conversation, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    alice: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     turns = [say(alice, services.conversation_create(user=alice)) for _ in range(3)]
     engine.claim()
@@ -115,7 +116,7 @@ def test_one_turn_that_cannot_be_moved_does_not_stop_the_others(
 
     def advance(generation_id: str) -> bool:
         if generation_id == turns[1].generation_id:
-            raise UnavailableError("no Redis")
+            raise error("no")
         return real(generation_id)
 
     monkeypatch.setattr(reaper, "turn_advance", advance)
