@@ -19,11 +19,13 @@ from inference.registry.generations import (
     generation_get,
     generation_submit_committed,
 )
+from inference.registry.results import GenerationResult, generation_result, generation_results
 from inference.registry.selectors import ModelInfo
 from llamaweb.accounts.database import in_database
 
 __all__ = [
     "EngineSummary",
+    "GenerationResult",
     "ModelInfo",
     "engine_list",
     "engine_status",
@@ -32,12 +34,16 @@ __all__ = [
     "generation_create",
     "generation_events",
     "generation_get",
+    "generation_result",
+    "generation_results",
     "generation_status",
+    "generation_status_now",
     "generation_submit",
     "generation_submit_committed",
     "model_list",
     "model_load",
     "model_resolve",
+    "model_resolve_now",
     "streams_close",
 ]
 
@@ -98,6 +104,11 @@ def generation_cancel_now(model: str, generation_id: str, by: CancelledBy = "use
     return bus.sync_queue().cancel(model, generation_id, by)
 
 
+def generation_status_now(model: str, generation_id: str) -> Status | None:
+    """`generation_status` for synchronous callers."""
+    return bus.sync_queue().status(model, generation_id)
+
+
 async def streams_close() -> None:
     """Stop following; for programs that end their event loop."""
     await bus.loop_bus_close()
@@ -116,6 +127,11 @@ async def model_resolve(name: str | None) -> ModelInfo:
         UnavailableError: none is configured.
     """
     return await in_database(selectors.model_resolve)(name)
+
+
+def model_resolve_now(name: str | None) -> ModelInfo:
+    """`model_resolve` for synchronous callers."""
+    return selectors.model_resolve(name)
 
 
 async def model_load(model: str) -> Load:

@@ -168,10 +168,23 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
         "schedule": 5.0,
         "options": {"queue": "turns", "expires": 5},
     },
+    "turn-sweep": {
+        "task": "conversations.tasks.turn_sweep",
+        "schedule": 5.0,
+        "options": {"queue": "turns", "expires": 5},
+    },
+    "conversation-purge": {
+        "task": "conversations.tasks.conversation_purge",
+        "schedule": 3600.0,
+        "options": {"queue": "work", "expires": 3600},
+    },
 }
 # What an engine's `on_finish` may name; engines never name a task themselves.
-ON_FINISH_TASKS = {"generation_finalise": "inference.tasks.generation_finalise"}
-SWEEP_LIMIT = 200  # open generations looked at in one sweep
+ON_FINISH_TASKS = {
+    "generation_finalise": "inference.tasks.generation_finalise",
+    "turn_advance": "conversations.tasks.turn_advance",
+}
+SWEEP_LIMIT = 200  # open generations, and open turns, looked at in one sweep
 
 # --- addresses and security
 

@@ -8,7 +8,11 @@ import sys
 import pytest
 
 FORBIDDEN = ("django", "channels", "celery", "ninja", "llamaweb.settings", "llamaweb.env")
-PURE = ("inference.protocol.codec", "inference.engine.engine", "inference.text.prompts")
+PURE = (
+    *("inference.protocol.codec", "inference.engine.engine", "inference.text.prompts"),
+    *("conversations.parts", "conversations.tree", "conversations.turns.machine"),
+    *("conversations.contracts", "conversations.titles"),
+)
 
 
 def loaded_by(module: str) -> set[str]:

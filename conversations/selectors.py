@@ -1,0 +1,120 @@
+"""Reading: the list, a whole conversation, and what changed in it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from conversations.access import NO_CONVERSATION, access_conversation, conversations_of
+from conversations.contracts import Changes, ConversationView, Snapshot
+from conversations.mappers import conversation_view, message_view, turn_view
+from conversations.models import OPEN_STATES, Conversation, Message, Share, Turn
+from llamaweb.lib.errors import InvalidError, NotFoundError
+
+if TYPE_CHECKING:
+    from llamaweb.accounts.models import User
+
+MAX_LIST = 100  # conversations in one page
+MAX_CHANGES = 500  # rows in one page of changes; a single revision is never cut
+
+
+def conversation_list(
+    *, user: User, before: tuple[datetime, str] | None = None, limit: int = MAX_LIST
+) -> list[ConversationView]:
+    """Own and shared conversations, the newest activity first. `before`: (updated_at, id) of the
+    last one of the page before.
+
+    Raises:
+        InvalidError: the limit is out of bounds.
+    """
+    if not 1 <= limit <= MAX_LIST:
+        raise InvalidError(f"limit must be 1 to {MAX_LIST}", param="limit")
+    rows = _with_facts(conversations_of(user), user)
+    if before is not None:
+        at, last_id = before
+        rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, id__lt=last_id))
+    return [_view(row, user) for row in rows.order_by("-updated_at", "-id")[:limit]]
+
+
+def conversation_snapshot(*, user: User, conversation_id: str) -> Snapshot:
+    """All living messages and their turns.
+
+    Raises:
+        NotFoundError: absent or not this user's.
+    """
+    view = _read(user, conversation_id)  # first: everything up to its revision is visible then
+    messages = Message.objects.filter(conversation_id=conversation_id, deleted_at=None)
+    turns = _turns(conversation_id).filter(answer__deleted_at=None)
+    return Snapshot(
+        conversation=view,
+        revision=view.revision,
+        messages={row.id: message_view(row) for row in messages.order_by("number")},
+        turns={row.id: turn_view(row) for row in turns.order_by("created_at", "id")},
+    )
+
+
+def conversation_changes(
+    *, user: User, conversation_id: str, since: int, limit: int = MAX_CHANGES
+) -> Changes:
+    """Rows that changed after revision `since`, oldest revision first.
+
+    Raises:
+        InvalidError: a limit out of bounds, or a revision that isn't there yet.
+        NotFoundError: absent or not this user's.
+    """
+    if not 1 <= limit <= MAX_CHANGES:
+        raise InvalidError(f"limit must be 1 to {MAX_CHANGES}", param="limit")
+    view = _read(user, conversation_id)
+    if not 0 <= since <= view.revision:
+        raise InvalidError(f"since must be 0 to {view.revision}", param="since")
+    messages = Message.objects.filter(conversation_id=conversation_id, revision__gt=since)
+    turns = _turns(conversation_id).filter(revision__gt=since)
+    upto = _page_end(messages, turns, limit)
+    if upto is not None:
+        messages, turns = messages.filter(revision__lte=upto), turns.filter(revision__lte=upto)
+    has_more = upto is not None and upto < view.revision
+    return Changes(
+        conversation=view,
+        revision=upto if upto is not None and has_more else view.revision,
+        messages=tuple(message_view(row) for row in messages.order_by("revision", "number")),
+        turns=tuple(turn_view(row) for row in turns.order_by("revision", "id")),
+        has_more=has_more,
+    )
+
+
+def _page_end(messages: QuerySet[Message], turns: QuerySet[Turn], limit: int) -> int | None:
+    """The revision of the last row of a full page; None if there is only this page."""
+    found: list[int] = []
+    for rows in (messages, turns):
+        found.extend(rows.order_by("revision").values_list("revision", flat=True)[: limit + 1])
+    found.sort()
+    return found[limit - 1] if len(found) > limit else None
+
+
+def _turns(conversation_id: str) -> QuerySet[Turn]:
+    return Turn.objects.filter(conversation_id=conversation_id).select_related("answer")
+
+
+def _read(user: User, conversation_id: str) -> ConversationView:
+    access_conversation(user, conversation_id)
+    row = _with_facts(conversations_of(user).filter(id=conversation_id), user).first()
+    if row is None:  # taken away in between
+        raise NotFoundError(NO_CONVERSATION)
+    return _view(row, user)
+
+
+def _with_facts(rows: QuerySet[Conversation], user: User) -> QuerySet[Conversation]:
+    shares = Share.objects.filter(conversation=OuterRef("pk"), user_id=user.pk, can_write=True)
+    running = Turn.objects.filter(conversation=OuterRef("pk"), state__in=OPEN_STATES)
+    return rows.annotate(has_write_share=Exists(shares), has_open_turn=Exists(running))
+
+
+def _view(row: Conversation, user: User) -> ConversationView:
+    return conversation_view(
+        row,
+        user,
+        can_write=bool(getattr(row, "has_write_share")),  # noqa: B009  an annotation
+        is_running=bool(getattr(row, "has_open_turn")),  # noqa: B009
+    )

@@ -1,0 +1,1 @@
+"""Turns: rules and table (events, machine), then what carries them out (store, runner, reaper)."""
