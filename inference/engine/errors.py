@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from inference.protocol.events import Failed
-from llamaweb.lib.errors import BusyError, FailedError, InvalidError, TooLongError, UnsupportedError
+from llamaweb.lib.errors import (
+    BusyError,
+    FailedError,
+    InvalidError,
+    NotSupportedError,
+    TooLongError,
+)
 
 
 class BackendError(FailedError):
@@ -24,7 +30,7 @@ def failed_event(error: Exception) -> Failed:
         )
     if isinstance(error, InvalidError):
         return Failed("invalid_request", error.message, param=error.param)
-    if isinstance(error, UnsupportedError):
+    if isinstance(error, NotSupportedError):
         return Failed("not_supported", error.message)
     if isinstance(error, BusyError):
         return Failed("busy", error.message, retryable=True)

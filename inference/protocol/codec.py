@@ -222,8 +222,3 @@ def decode_snapshot(text: str | bytes) -> events.Snapshot:
         DecodeError: not a snapshot, or one with a value that this version doesn't allow.
     """
     return typing.cast(events.Snapshot, _loads(events.Snapshot, text))
-
-
-def encode_result(result: results.UtilityResult) -> str:
-    """JSON text of a utility result."""
-    return _dumps(result)

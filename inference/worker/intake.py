@@ -35,7 +35,7 @@ from inference.queues.contract import Claim, Queue
 from inference.worker.inbox import Add, Order
 from inference.worker.outlet import Outlet
 from inference.worker.running import LeaseEvent, RunningSet
-from llamaweb.lib.errors import UnavailableError, UnsupportedError
+from llamaweb.lib.errors import NotSupportedError, UnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class Intake:
             return CountResult(self._pipeline.count(request.prompt, now_at=request.submitted_at))
         if isinstance(request, RenderRequest):
             return RenderResult(self._pipeline.render(request.prompt, now_at=request.submitted_at))
-        raise UnsupportedError(f"{type(request).__name__} is not served by this engine")
+        raise NotSupportedError(f"{type(request).__name__} is not served by this engine")
 
 
 def with_resume(prepared: SequenceRequest, claim: Claim) -> SequenceRequest:

@@ -143,14 +143,11 @@ class RunningSet:
         with self._lock:
             return tuple((gid, running.claim.epoch) for gid, running in self._by_id.items())
 
-    def all(self) -> list[Running]:
-        """Every lease."""
-        with self._lock:
-            return list(self._by_id.values())
-
     def __len__(self) -> int:
         with self._lock:
             return len(self._by_id)
 
     def __iter__(self) -> Iterator[Running]:
-        return iter(self.all())
+        """Every lease that is held now; changes meanwhile don't disturb the walk."""
+        with self._lock:
+            return iter(list(self._by_id.values()))

@@ -63,10 +63,6 @@ class FailedError(LlamawebError):
     retryable = True
 
 
-class UnsupportedError(LlamawebError):
-    """Understood, but this engine or model can't do it."""
-
-
 class UnavailableError(LlamawebError):
     """What is asked for isn't there right now (loading, restarting); try again."""
 
