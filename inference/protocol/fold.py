@@ -3,69 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 from inference.protocol.events import (
     Delta,
     DeltaKind,
     Entry,
+    Event,
     Progress,
     Result,
     Snapshot,
     Started,
+    Terminal,
+    TokenLogprobs,
     Unknown,
 )
 
 EMPTY = Snapshot(seq=-1)
 
 
+@dataclass(slots=True)
+class Log:
+    """A snapshot in growing form: constant time an event.
+
+    `next_seq` is the seq of the next event.
+    """
+
+    next_seq: int = 0
+    started: Started | None = None
+    progress: Progress | None = None
+    parts: list[tuple[DeltaKind, list[str]]] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    draws: int = 0
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    result: Result | None = None
+    terminal: Terminal | None = None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Log:
+        """The log that `snapshot` stands for."""
+        return cls(
+            next_seq=snapshot.seq + 1,
+            started=snapshot.started,
+            progress=snapshot.progress,
+            parts=[(kind, [text]) for kind, text in snapshot.parts],
+            token_ids=list(snapshot.token_ids),
+            draws=snapshot.draws,
+            logprobs=list(snapshot.logprobs),
+            result=snapshot.result,
+            terminal=snapshot.terminal,
+        )
+
+    def add(self, event: Event) -> None:
+        """Append one event; unknown ones count only by their seq."""
+        self.next_seq += 1
+        if isinstance(event, Delta):
+            self.token_ids.extend(event.token_ids)
+            self.logprobs.extend(event.logprobs)
+            self.draws += event.draws
+            if event.text:
+                if not self.parts or self.parts[-1][0] != event.kind:
+                    self.parts.append((event.kind, []))
+                self.parts[-1][1].append(event.text)
+        elif isinstance(event, Started):
+            # A request that goes on after an engine's death keeps its first figures.
+            self.started = self.started or event
+        elif isinstance(event, Progress):
+            self.progress = event
+        elif isinstance(event, Result):
+            self.result = event
+        elif not isinstance(event, Unknown):
+            self.terminal = event
+
+    def snapshot(self) -> Snapshot:
+        """The fold of all events so far."""
+        return Snapshot(
+            seq=self.next_seq - 1,
+            started=self.started,
+            progress=self.progress,
+            parts=tuple((kind, "".join(texts)) for kind, texts in self.parts),
+            token_ids=tuple(self.token_ids),
+            draws=self.draws,
+            logprobs=tuple(self.logprobs),
+            result=self.result,
+            terminal=self.terminal,
+        )
+
+
 def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
     """Return `snapshot` with `entries` folded in; entries it covers already are ignored.
-
-    Unknown events count only by their seq.
 
     Raises:
         ValueError: a seq is missing between the snapshot and the entries.
     """
-    parts: list[tuple[DeltaKind, list[str]]] = [(kind, [text]) for kind, text in snapshot.parts]
-    token_ids = list(snapshot.token_ids)
-    logprobs = list(snapshot.logprobs)
-    draws, seq = snapshot.draws, snapshot.seq
-    out = snapshot
+    log = Log.of(snapshot)
     for entry in entries:
-        if entry.seq <= seq:
+        if entry.seq < log.next_seq:
             continue
-        if entry.seq != seq + 1:
-            raise ValueError(f"seq {entry.seq} after {seq}")
-        seq = entry.seq
-        event = entry.event
-        if isinstance(event, Delta):
-            token_ids.extend(event.token_ids)
-            logprobs.extend(event.logprobs)
-            draws += event.draws
-            if not event.text:
-                continue
-            if parts and parts[-1][0] == event.kind:
-                parts[-1][1].append(event.text)
-            else:
-                parts.append((event.kind, [event.text]))
-        elif isinstance(event, Started):
-            # A request that goes on after an engine's death keeps its first figures.
-            out = out if out.started else replace(out, started=event)
-        elif isinstance(event, Progress):
-            out = replace(out, progress=event)
-        elif isinstance(event, Result):
-            out = replace(out, result=event)
-        elif not isinstance(event, Unknown):
-            out = replace(out, terminal=event)
-    return replace(
-        out,
-        seq=seq,
-        parts=tuple((kind, "".join(texts)) for kind, texts in parts),
-        token_ids=tuple(token_ids),
-        logprobs=tuple(logprobs),
-        draws=draws,
-    )
+        if entry.seq != log.next_seq:
+            raise ValueError(f"seq {entry.seq} after {log.next_seq - 1}")
+        log.add(entry.event)
+    return log.snapshot()
 
 
 def text_of(snapshot: Snapshot, kind: DeltaKind = "content") -> str:

@@ -24,8 +24,9 @@ from inference.protocol.events import (
     Usage,
     is_terminal,
 )
+from inference.protocol.fold import Log
 from inference.queues.contract import Append, AppendOutcome, Queue
-from inference.worker.running import LeaseEvent, Log, Running, RunningSet
+from inference.worker.running import LeaseEvent, Running, RunningSet
 from llamaweb.lib.errors import UnavailableError
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.protocol.events import Delta, Entry, Event, Finished, Started, Unknown
-from inference.protocol.fold import EMPTY, fold, text_of
+from inference.protocol.fold import EMPTY, Log, fold, text_of
 from inference.worker.outlet import merge
-from inference.worker.running import Log
 from tests.protocol import strategies as s
 
 
