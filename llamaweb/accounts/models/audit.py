@@ -1,0 +1,88 @@
+"""The audit log."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class AuditAction(models.TextChoices):
+    """Every act that is written down."""
+
+    API_KEY_CREATED = "api_key.created", _("API key created")
+    API_KEY_REVOKED = "api_key.revoked", _("API key revoked")
+    API_KEY_DELETED = "api_key.deleted", _("API key deleted with its user")
+    USER_CREATED = "user.created", _("User created")
+    USER_CHANGED = "user.changed", _("User changed")
+    USER_RIGHTS_CHANGED = "user.rights_changed", _("User's groups or permissions changed")
+    USER_PASSWORD_CHANGED = "user.password_changed", _("User's password changed")
+    USER_DELETED = "user.deleted", _("User deleted")
+    SESSIONS_ENDED = "user.sessions_ended", _("User's sessions ended")
+    SECOND_FACTOR_ADDED = "user.second_factor_added", _("User's second factor added")
+    SECOND_FACTOR_REMOVED = "user.second_factor_removed", _("User's second factor removed")
+    SETUP_LINK_CREATED = "setup_link.created", _("Setup link created")
+    SETUP_COMPLETED = "setup_link.used", _("First administrator created")
+    SITE_SETTINGS_CHANGED = "site_settings.changed", _("Site settings changed")
+    INVITE_CREATED = "invite.created", _("Invite created")
+    INVITE_REVOKED = "invite.revoked", _("Invite revoked")
+    INVITE_USED = "invite.used", _("Invite used")
+    MODEL_CONFIG_SYNCED = (
+        "model_config.synced",
+        _("Model config brought in step with the environment"),
+    )
+
+
+class AppendOnlyError(Exception):
+    """Somebody tried to change or delete an audit event."""
+
+
+class _AuditQuerySet(models.QuerySet["AuditEvent"]):
+    """Refuses what the database's triggers would refuse anyway, with a clearer message."""
+
+    def update(self, **_kwargs: Any) -> NoReturn:
+        raise AppendOnlyError("audit events are never changed")
+
+    def bulk_update(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise AppendOnlyError("audit events are never changed")
+
+    def delete(self) -> NoReturn:
+        raise AppendOnlyError("audit events are never deleted")
+
+
+class AuditEvent(models.Model):
+    """One act, written in the transaction of the act. Append-only, in the database too.
+
+    Actor and object are kept as plain values: the event outlives both. `detail` holds short
+    values, never secrets or prompt text.
+    """
+
+    at = models.DateTimeField(db_index=True)
+    action = models.CharField(max_length=64)  # an AuditAction
+    actor_id = models.BigIntegerField(null=True, db_index=True)
+    actor_name = models.CharField(max_length=150, blank=True)
+    object_type = models.CharField(max_length=64)
+    object_id = models.CharField(max_length=64)
+    address = models.GenericIPAddressField(null=True)
+    detail = models.JSONField(default=dict)
+
+    objects = _AuditQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        # _base_manager too: admin, refresh_from_db and cascades use it.
+        base_manager_name = "objects"
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.object_type} {self.object_id}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Insert; anything else is refused."""
+        if not self._state.adding:
+            raise AppendOnlyError("audit events are never changed")
+        super().save(*args, **{**kwargs, "force_insert": True})
+
+    def delete(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Refused."""
+        raise AppendOnlyError("audit events are never deleted")
