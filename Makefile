@@ -12,7 +12,7 @@ PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run dev install install-dev test test-python test-frontend check fmt bench faults screenshots lock clean
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt bench bench-chat faults screenshots lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,8 +55,11 @@ fmt: install-dev ## Format all code
 	$(BIN)/ruff format .
 	$(NPM) format
 
-bench: install-dev ## Measure engine and server, side by side (minutes)
+bench: install-dev bench-chat ## Measure engine and server, side by side (minutes)
 	@$(BIN)/python -m tests.bench run --write $(ARGS)
+
+bench-chat: install-dev ## Only what a chat costs: commits, bytes, elements of a page
+	@$(BIN)/python -m tests.bench chat --write
 
 faults: install-dev ## Kill processes in the middle of answers, N schedules (N=50)
 	@$(BIN)/python -m tests.faults --schedules $(N) $(ARGS)

@@ -268,16 +268,33 @@ class Stack:
             raise RuntimeError(f"manage.py {' '.join(arguments)}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def create_key(self, user: str = "alice") -> str:
-        """A user (made when missing) and a new API key for it."""
-        with contextlib.suppress(RuntimeError):  # exists already
+    @staticmethod
+    def password(user: str) -> str:
+        """The password of every user that is made here."""
+        return f"correct horse {user} battery"
+
+    def create_admin(self, user: str = "alice") -> None:
+        """A superuser, unless the user exists already."""
+        with contextlib.suppress(RuntimeError):
             self.manage(
                 "createsuperuser",
                 "--noinput",
                 DJANGO_SUPERUSER_USERNAME=user,
                 DJANGO_SUPERUSER_EMAIL=f"{user}@example.org",
-                DJANGO_SUPERUSER_PASSWORD=f"correct horse {user} battery",
+                DJANGO_SUPERUSER_PASSWORD=self.password(user),
             )
+
+    def create_user(self, user: str) -> None:
+        """Somebody without rights."""
+        code = (
+            "from django.contrib.auth import get_user_model as model; "
+            f"model().objects.create_user({user!r}, password={self.password(user)!r})"
+        )
+        self.manage("shell", "--no-imports", "--command", code)
+
+    def create_key(self, user: str = "alice") -> str:
+        """A user (made when missing) and a new API key for it."""
+        self.create_admin(user)
         return self.manage("create_api_key", user, "--name", "test").strip().splitlines()[-1]
 
     # --- inside

@@ -1,4 +1,4 @@
-"""`make bench`, or one of: `python -m tests.bench [run|gil|steps] --help`."""
+"""`make bench`, or one of: `python -m tests.bench [run|chat|gil|steps] --help`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.bench import lock_share, report, rounds, steps
+from tests.bench import chat, lock_share, report, rounds, steps
 from tests.bench.figures import BenchError
 from tests.bench.workloads import MAX_TOKENS, WORKLOADS, parse_workloads
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 CONCURRENCY = (1, 4, 8)
 ROUNDS = 5
+CHAT_PART = "-chat"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,6 +45,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--concurrency", type=_numbers, default=CONCURRENCY, help="1,4,8")
     run.add_argument("--workload", type=parse_workloads, default=WORKLOADS, help="distinct,shared")
     run.add_argument("--write", action="store_true", help=f"renew the tables in docs/{DOCS.name}")
+    chats = _command(commands, "chat", _chat, "what a chat costs: commits, bytes, elements")
+    chats.add_argument("--write", action="store_true", help=f"renew the table in docs/{DOCS.name}")
     gil = _command(commands, "gil", _gil, "who holds the interpreter lock of the engine process")
     gil.add_argument("--concurrency", type=int, default=rounds.NUM_SLOTS)
     gil.add_argument("--seconds", type=int, default=30)
@@ -98,6 +101,13 @@ def _run(options: argparse.Namespace) -> None:
     _say(f"\n{generated}")
     if options.write:
         report.write(DOCS, generated)
+
+
+def _chat(options: argparse.Namespace) -> None:
+    generated = chat.render(chat.measure(_say))
+    _say(f"\n{generated}")
+    if options.write:
+        report.write(DOCS, generated, CHAT_PART)
 
 
 def _gil(options: argparse.Namespace) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gzip
+import json
 import math
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from tests.bench import report
+from tests.bench.__main__ import CHAT_PART, DOCS
+from tests.bench.bundle import first_load
 from tests.bench.cells import run_cell
+from tests.bench.commits import commits
 from tests.bench.figures import Answer, BenchError, Figures, figures_of, ratios
 from tests.bench.lock_share import Watched, lock_samples, thread_names, threads_of
 from tests.bench.rounds import ENGINE, PRODUCT, Key, Plan, run
@@ -111,20 +117,52 @@ def test_ratios_above_one_are_better_in_every_figure() -> None:
 
 
 def test_prose_around_the_generated_part_stays() -> None:
-    text = f"# Title\n\n{report.BEGIN}\nold\n{report.END}\n\nEnd.\n"
-    expected = f"# Title\n\n{report.BEGIN}\nnew\n{report.END}\n\nEnd.\n"
+    begin, end = report.markers()
+    text = f"# Title\n\n{begin}\nold\n{end}\n\nEnd.\n"
+    expected = f"# Title\n\n{begin}\nnew\n{end}\n\nEnd.\n"
     assert report.replace_generated(text, "new") == expected
 
 
-@pytest.mark.parametrize("text", ["", report.BEGIN, report.END])
+@pytest.mark.parametrize("text", ["", *report.markers()])
 def test_a_file_without_markers_is_left_alone(text: str) -> None:
     with pytest.raises(ValueError, match="markers"):
         report.replace_generated(text, "new")
 
 
-def test_the_document_has_the_markers() -> None:
-    path = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-    assert "new" in report.replace_generated(path.read_text("utf-8"), "new")
+@pytest.mark.parametrize("part", ["", CHAT_PART])
+def test_the_document_has_the_markers(part: str) -> None:
+    assert "new" in report.replace_generated(DOCS.read_text("utf-8"), "new", part)
+
+
+# --- the chat
+
+
+def test_commits_are_counted(tmp_path: Path) -> None:
+    database = tmp_path / "db.sqlite3"
+    connection = sqlite3.connect(database, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE words (word TEXT)")
+    before = commits(database)
+    for _ in range(3):
+        connection.execute("INSERT INTO words VALUES ('a')")
+    connection.execute("SELECT * FROM words").fetchall()
+    assert commits(database) - before == 3
+    connection.close()
+
+
+def test_the_first_load_is_what_the_entry_imports(tmp_path: Path) -> None:
+    manifest = {
+        "src/main.ts": {"file": "main.js", "imports": ["_shared.js"], "css": ["main.css"]},
+        "_shared.js": {"file": "shared.js"},
+        "src/later.ts": {"file": "later.js", "imports": ["_shared.js"]},
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    for name in ("main.js", "shared.js", "later.js", "main.css"):
+        (tmp_path / name).write_bytes(name.encode() * 100)
+    bundle = first_load(tmp_path)
+    parts = [len(gzip.compress((tmp_path / n).read_bytes(), 9)) for n in ("main.js", "shared.js")]
+    assert bundle.javascript == sum(parts)
+    assert bundle.css > 0
 
 
 # --- the lock
