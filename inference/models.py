@@ -5,52 +5,165 @@ from __future__ import annotations
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 MODEL_NAME_LEN = 128
 MAX_SLOTS = 64
+MAX_CONTEXT_LEN = 16_777_216
+PATH_LEN = 4096
+URL_LEN = 2048
+SHA256_LEN = 64
+HEADER_TEXT_LEN = 128  # kept of a name in a file's header
+
+name_validator = RegexValidator(
+    r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$",
+    _("letters, digits and . _ : / - only, beginning with a letter or digit"),
+)
 
 
-class ModelConfig(models.Model):
-    """How one model is to be served. `model_path` "" with class "llama" is the starter model."""
+class ModelFile(models.Model):
+    """A GGUF file on this server, or one on its way here.
 
-    class FlashAttention(models.TextChoices):
-        AUTO = "auto"
-        ON = "on"
-        OFF = "off"
+    `queued` → `downloading` → `ready` | `failed` | `cancelled`, by guarded updates; only a `ready`
+    file can be served. `path`: absolute, "" until it is ready. `is_owned`: it was downloaded into
+    the data directory and may be removed again. `size` in bytes, None while it isn't known.
+    `bytes_done`: safely on the disk. `etag`: what the source called the version that is being
+    fetched. `taken_by` and `heartbeat_at`: the job that fetches it, and its last sign of life.
+    `config_name`: the model that is made of it when it is ready, "" for none.
+    """
 
-    name = models.CharField(
-        max_length=MODEL_NAME_LEN,
-        unique=True,
-        validators=[
-            RegexValidator(
-                r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$",
-                "letters, digits and . _ : / - only, beginning with a letter or digit",
-            )
-        ],
+    class State(models.TextChoices):
+        QUEUED = "queued", _("waiting")
+        DOWNLOADING = "downloading", _("downloading")
+        READY = "ready", _("ready")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
+
+    path = models.CharField(_("path"), max_length=PATH_LEN, blank=True)
+    is_owned = models.BooleanField(_("downloaded by us"), default=False)
+    state = models.CharField(_("state"), max_length=11, choices=State.choices, default=State.QUEUED)
+    size = models.PositiveBigIntegerField(_("size"), null=True, blank=True)
+    bytes_done = models.PositiveBigIntegerField(default=0)
+    source_url = models.CharField(_("source"), max_length=URL_LEN, blank=True)
+    expected_sha256 = models.CharField(max_length=SHA256_LEN, blank=True)
+    sha256 = models.CharField("SHA-256", max_length=SHA256_LEN, blank=True)
+    etag = models.CharField(max_length=256, blank=True)
+    error = models.CharField(_("error"), max_length=500, blank=True)
+    architecture = models.CharField(_("architecture"), max_length=HEADER_TEXT_LEN, blank=True)
+    title = models.CharField(_("name in the file"), max_length=HEADER_TEXT_LEN, blank=True)
+    context_len = models.PositiveBigIntegerField(_("trained context"), default=0)
+    has_chat_template = models.BooleanField(_("chat template"), default=False)
+    config_name = models.CharField(max_length=MODEL_NAME_LEN, blank=True)
+    load_when_ready = models.BooleanField(default=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("added by"),
     )
-    engine_class = models.CharField(max_length=200, default="llama")
-    model_path = models.CharField(max_length=4096, blank=True)
-    is_default = models.BooleanField(default=False)
-    is_starter = models.BooleanField(default=False, help_text="kept in step with the environment")
-    is_enabled = models.BooleanField(default=True)
-    num_slots = models.PositiveIntegerField(
-        default=4, validators=[MinValueValidator(1), MaxValueValidator(MAX_SLOTS)]
-    )
-    context_len = models.PositiveIntegerField(
-        default=0, help_text="tokens a slot; 0: the smaller of the model's and 8,192"
-    )
-    threads = models.PositiveIntegerField(default=0, help_text="0: cores - 1")
-    flash_attention = models.CharField(
-        max_length=4, choices=FlashAttention.choices, default=FlashAttention.AUTO
-    )
-    gpu_layers = models.IntegerField(default=0, help_text="layers on the GPU; -1: all")
-    main_gpu = models.PositiveIntegerField(default=0)
-    tensor_split = models.JSONField(default=list, blank=True)
-    chat_template = models.TextField(blank=True, help_text="overrides the model's own")
-    created_at = models.DateTimeField(auto_now_add=True)
+    taken_by = models.CharField(max_length=64, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(_("added"), auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        ordering = ["-created_at", "-id"]
+        verbose_name = _("model file")
+        verbose_name_plural = _("model files")
+
+    def __str__(self) -> str:
+        """The file's name; the whole path says too much in a list."""
+        named = self.path or self.source_url.partition("?")[0]
+        return named.rstrip("/").rpartition("/")[2] or str(self.pk)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still on its way."""
+        return self.state in (self.State.QUEUED, self.State.DOWNLOADING)
+
+
+class ModelConfig(models.Model):
+    """How one model is to be served.
+
+    The file is `file`, or for what the environment describes `model_path` ("" with class "llama":
+    the starter model). `wanted` is what an administrator asked for, and the supervisor brings
+    about: `drained` lets running answers end first, `unloaded` gives them seconds.
+    """
+
+    class FlashAttention(models.TextChoices):
+        AUTO = "auto", _("auto")
+        ON = "on", _("on")
+        OFF = "off", _("off")
+
+    class Wanted(models.TextChoices):
+        LOADED = "loaded", _("loaded")
+        DRAINED = "drained", _("drained")
+        UNLOADED = "unloaded", _("not loaded")
+
+    name = models.CharField(
+        _("name"), max_length=MODEL_NAME_LEN, unique=True, validators=[name_validator]
+    )
+    file = models.ForeignKey(
+        ModelFile,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="configs",
+        verbose_name=_("file"),
+    )
+    engine_class = models.CharField(_("engine class"), max_length=200, default="llama")
+    model_path = models.CharField(_("path"), max_length=PATH_LEN, blank=True)
+    is_default = models.BooleanField(_("default"), default=False)
+    is_starter = models.BooleanField(
+        _("from the environment"), default=False, help_text=_("kept in step with the environment")
+    )
+    is_enabled = models.BooleanField(_("enabled"), default=True)
+    wanted = models.CharField(
+        _("wanted"), max_length=8, choices=Wanted.choices, default=Wanted.LOADED
+    )
+    num_slots = models.PositiveIntegerField(
+        _("slots"),
+        default=4,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_SLOTS)],
+        help_text=_("answers written side by side"),
+    )
+    context_len = models.PositiveIntegerField(
+        _("context"),
+        default=0,
+        validators=[MaxValueValidator(MAX_CONTEXT_LEN)],
+        help_text=_("tokens a slot; 0: the smaller of the model's and 8,192"),
+    )
+    threads = models.PositiveIntegerField(
+        _("threads"),
+        default=0,
+        validators=[MaxValueValidator(1024)],
+        help_text=_("0: cores - 1"),
+    )
+    flash_attention = models.CharField(
+        _("flash attention"),
+        max_length=4,
+        choices=FlashAttention.choices,
+        default=FlashAttention.AUTO,
+    )
+    gpu_layers = models.IntegerField(
+        _("GPU layers"),
+        default=0,
+        validators=[MinValueValidator(-1), MaxValueValidator(10_000)],
+        help_text=_("layers on the GPU; -1: all"),
+    )
+    main_gpu = models.PositiveIntegerField(_("main GPU"), default=0)
+    tensor_split = models.JSONField(_("tensor split"), default=list, blank=True)
+    chat_template = models.TextField(
+        _("chat template"), blank=True, help_text=_("overrides the model's own")
+    )
+    created_at = models.DateTimeField(_("added"), auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name = _("model")
+        verbose_name_plural = _("models")
         constraints = [
             models.UniqueConstraint(
                 fields=["is_default"], condition=models.Q(is_default=True), name="one_default_model"
@@ -72,11 +185,11 @@ class Generation(models.Model):
     """
 
     class State(models.TextChoices):
-        QUEUED = "queued"
-        FINISHED = "finished"
-        CANCELLED = "cancelled"
-        FAILED = "failed"
-        INTERRUPTED = "interrupted"
+        QUEUED = "queued", _("queued")
+        FINISHED = "finished", _("finished")
+        CANCELLED = "cancelled", _("cancelled")
+        FAILED = "failed", _("failed")
+        INTERRUPTED = "interrupted", _("interrupted")
 
     id = models.CharField(primary_key=True, max_length=64)
     owner = models.ForeignKey(
@@ -99,6 +212,8 @@ class Generation(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        verbose_name = _("generation")
+        verbose_name_plural = _("generations")
         indexes = [
             models.Index(
                 fields=["created_at"],

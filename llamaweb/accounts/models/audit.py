@@ -32,6 +32,22 @@ class AuditAction(models.TextChoices):
         "model_config.synced",
         _("Model config brought in step with the environment"),
     )
+    MODEL_CONFIG_ADDED = "model_config.added", _("Model added")
+    MODEL_CONFIG_CHANGED = "model_config.changed", _("Model changed")
+    MODEL_CONFIG_DELETED = "model_config.deleted", _("Model deleted")
+    MODEL_DEFAULT_SET = "model_config.default_set", _("Default model chosen")
+    MODEL_LOADED = "model_config.load", _("Model loaded")
+    MODEL_DRAINED = "model_config.drain", _("Model drained")
+    MODEL_UNLOADED = "model_config.unload", _("Model unloaded")
+    MODEL_DOWNLOAD_STARTED = "model_file.download_started", _("Download started")
+    MODEL_DOWNLOAD_RETRIED = "model_file.download_retried", _("Download tried again")
+    MODEL_DOWNLOAD_CANCELLED = "model_file.download_cancelled", _("Download cancelled")
+    MODEL_DOWNLOAD_ENDED = "model_file.download_ended", _("Download ended")
+    MODEL_FILE_DELETED = "model_file.deleted", _("Model file deleted")
+    GROUP_CREATED = "group.created", _("Group created")
+    GROUP_CHANGED = "group.changed", _("Group changed")
+    GROUP_DELETED = "group.deleted", _("Group deleted")
+    CONVERSATION_DELETED = "conversation.deleted", _("Conversation deleted by an administrator")
 
 
 class AppendOnlyError(Exception):
