@@ -6,7 +6,6 @@ A handler here is the only place where an exception becomes a response; routes j
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from ninja.renderers import BaseRenderer
 from inference.edge.errors import ErrorReply, error_body, error_reply
 from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.lib.errors import InvalidError, LlamawebError
+from llamaweb.lib.json_path import json_path
 from llamaweb.lib.json_text import json_value
 from llamaweb.page_middleware import is_api
 
@@ -35,8 +35,6 @@ log = structlog.get_logger(__name__)
 
 JSON_TYPE = "application/json; charset=utf-8"
 MAX_MESSAGE_LEN = 500
-# Parts of a pydantic location that name a type of a union, not a field.
-_TYPE_LABEL_RE = re.compile(r"^(str|int|float|bool|none|bytes|.*[\[\]() ].*)$")
 
 
 class OrjsonParser(Parser):
@@ -115,22 +113,15 @@ def _expected(request: HttpRequest, error: Any) -> HttpResponse:
 def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
     """ninja's and pydantic's findings: the first one, by its JSON path."""
     first = error.errors[0] if error.errors else {"loc": (), "msg": "invalid request"}
-    param = json_path(tuple(first["loc"]))
+    param = field_path(tuple(first["loc"]))
     message = str(first["msg"]).removeprefix("Value error, ")[:MAX_MESSAGE_LEN]
     text = f"{param}: {message}" if param else message
     return respond(ErrorReply(400, error_body(400, text, param=param)))
 
 
-def json_path(location: tuple[Any, ...]) -> str | None:
+def field_path(location: tuple[Any, ...]) -> str | None:
     """ninja's ("body", "payload", "messages", 0, "role") as `messages[0].role`."""
-    parts = location[2:] if location[:1] == ("body",) else location[1:]
-    path = ""
-    for part in parts:
-        if isinstance(part, int):
-            path += f"[{part}]"
-        elif not _TYPE_LABEL_RE.match(str(part)):
-            path += f".{part}" if path else str(part)
-    return path or None
+    return json_path(location[2:] if location[:1] == ("body",) else location[1:])
 
 
 def _http(request: HttpRequest, error: Any) -> HttpResponse:

@@ -99,7 +99,9 @@ class FeedFrame(Numbered):
     reset: bool
     conversations: list[ConversationOut]
     gone: list[str] = []
-    next: str | None = Field(None, description="with reset: cursor of the next page of the list")
+    next: str | None = Field(
+        default=None, description="with reset: cursor of the next page of the list"
+    )
 
 
 class ConversationFrame(Numbered, ConversationState):

@@ -141,8 +141,8 @@ class ModelOut(BaseModel):
     name: str
     is_default: bool
     is_ready: bool = Field(description="an engine answers now")
-    reason: str = Field("", description="why not, if not")
-    max_context: int = Field(0, description="tokens of one conversation; 0: not known yet")
+    reason: str = Field(default="", description="why not, if not")
+    max_context: int = Field(default=0, description="tokens of one conversation; 0: not known yet")
 
 
 class Limits(BaseModel):
@@ -213,7 +213,7 @@ class TurnStart(In):
     conversation_id: Id | None = None
     parts: Annotated[list[PartIn], Field(min_length=1, max_length=32)]
     parent_id: Id | None = None
-    model_name: ModelName | None = Field(None, description="null: the conversation's")
+    model_name: ModelName | None = Field(default=None, description="null: the conversation's")
     client_key: ClientKey = ""
 
 
@@ -262,11 +262,13 @@ class ActResult(BaseModel):
     """What came of an act; only what it made or changed is set."""
 
     conversation_id: str | None = None
-    revision: int | None = Field(None, description="of the conversation, after the act")
+    revision: int | None = Field(default=None, description="of the conversation, after the act")
     message_id: str | None = None
     turn_id: str | None = None
     answer_id: str | None = None
-    was_stopped: bool | None = Field(None, description="turn.stop: there was something to stop")
+    was_stopped: bool | None = Field(
+        default=None, description="turn.stop: there was something to stop"
+    )
 
 
 class ErrorOut(BaseModel):

@@ -10,6 +10,7 @@ from llamaweb.lib.ids import new_id
 ID_LEN = 40
 TITLE_LEN = 200
 MODEL_NAME_LEN = 128
+CLIENT_KEY_LEN = 64
 
 
 def conversation_id() -> str:
@@ -23,7 +24,8 @@ class Conversation(models.Model):
     `revision` rises by one with each change of anything in the conversation; the changed rows
     carry the number. It is given out under the lock of this row, which is held until the commit:
     whoever sees revision N sees every change up to N (docs/adr/0009). `last_number`: the number of
-    the newest message.
+    the newest message. `client_key`: the client's own name for the request that made it, so that
+    sending it again finds this conversation.
     """
 
     id = models.CharField(primary_key=True, max_length=ID_LEN, default=conversation_id)
@@ -40,6 +42,7 @@ class Conversation(models.Model):
         on_delete=models.SET_NULL,
         related_name="+",
     )
+    client_key = models.CharField(max_length=CLIENT_KEY_LEN, blank=True)
     revision = models.PositiveBigIntegerField(default=1)
     last_number = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField()
@@ -58,6 +61,13 @@ class Conversation(models.Model):
                 condition=models.Q(deleted_at__isnull=False),
                 name="conversation_deleted",
             ),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "client_key"],
+                condition=~models.Q(client_key=""),
+                name="conversation_client_key",
+            )
         ]
 
     def __str__(self) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from conversations.models.conversation import ID_LEN, Conversation
+from conversations.models.conversation import CLIENT_KEY_LEN, ID_LEN, Conversation
 from conversations.models.message import ERROR_CODE_LEN, Message
 from llamaweb.lib.ids import new_id
 
 GENERATION_ID_LEN = 64
-CLIENT_KEY_LEN = 64
 
 
 def turn_id() -> str:

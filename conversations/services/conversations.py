@@ -12,11 +12,11 @@ from conversations.access import access_conversation, access_deleted_conversatio
 from conversations.changes import conversation_bump
 from conversations.models import OPEN_STATES, Conversation, Turn
 from conversations.models.conversation import TITLE_LEN
+from conversations.services.begin import conversation_begin
 from conversations.services.nodes import tree_of
 from conversations.titles import title_clean
 from conversations.turns.events import TurnEvent, What
 from conversations.turns.runner import turn_apply
-from inference import api
 from llamaweb.lib.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -26,25 +26,22 @@ UNDO_KEEP = timedelta(hours=24)  # how long a deleted conversation can be restor
 PURGE_LIMIT = 50  # conversations removed in one run
 
 
-def conversation_create(*, user: User, title: str = "", model_name: str = "") -> Conversation:
+def conversation_create(
+    *, user: User, title: str = "", model_name: str = "", client_key: str = ""
+) -> Conversation:
     """An empty conversation of `user`'s. Without a title, the first message gives one.
+    `client_key`: sending the same request again gives the same conversation.
 
     Raises:
-        InvalidError: the title is too long.
-        NotFoundError: there is no such model.
+        InvalidError: the title is too long, or no client key.
+        NotFoundError: there is no such model, the account is off, or the conversation of this key
+            was deleted.
     """
     name = _title(title) if title else ""
-    if model_name:
-        model_name = api.model_resolve_now(model_name).name
-    now = timezone.now()
-    return Conversation.objects.create(
-        owner=user,
-        title=name,
-        title_is_custom=bool(name),
-        model_name=model_name,
-        created_at=now,
-        updated_at=now,
-    )
+    with transaction.atomic():
+        return conversation_begin(
+            user=user, title=name, model_name=model_name, client_key=client_key
+        )
 
 
 def conversation_rename(*, user: User, conversation_id: str, title: str) -> Conversation:

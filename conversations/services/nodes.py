@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from conversations.changes import MAX_MESSAGES
 from conversations.models import OPEN_STATES, Conversation, Message, Turn
-from conversations.models.turn import CLIENT_KEY_LEN
+from conversations.models.conversation import CLIENT_KEY_LEN
 from conversations.parts import AttachmentPart, Part, parts_check, parts_to_json
 from conversations.tree import Node, Tree
 from conversations.turns.prompt import prompt_of
@@ -94,21 +94,33 @@ def refuse_streaming(message: Message) -> None:
         )
 
 
-def turn_known(conversation: Conversation, user: User, client_key: str) -> Turn | None:
-    """The turn that this request of a client made before.
+def client_key_check(client_key: str) -> None:
+    """A client's name for its request.
 
     Raises:
-        InvalidError: the key is too long.
+        InvalidError: the key is too long, or no printable ASCII.
     """
     if len(client_key) > CLIENT_KEY_LEN or not (client_key.isascii() and client_key.isprintable()):
         raise InvalidError(
             f"client_key must have at most {CLIENT_KEY_LEN} printable ASCII characters",
             param="client_key",
         )
+
+
+def turn_known(conversation: Conversation, user: User, client_key: str) -> Turn | None:
+    """The turn that this request of a client made before.
+
+    Raises:
+        InvalidError: as of `client_key_check`.
+    """
+    client_key_check(client_key)
     if not client_key:
         return None
     turns = Turn.objects.filter(conversation=conversation, started_by=user, client_key=client_key)
-    return turns.select_related("answer", "user_message").first()
+    turn = turns.select_related("answer", "user_message").first()
+    if turn is not None:
+        turn.conversation = conversation
+    return turn
 
 
 def refuse_too_many(conversation: Conversation, user: User) -> None:

@@ -11,6 +11,7 @@ from conversations.access import access_conversation, access_turn, is_id
 from conversations.changes import conversation_bump
 from conversations.models import OPEN_STATES, Conversation, Message, Turn
 from conversations.parts import Part, text_of
+from conversations.services.begin import conversation_begin
 from conversations.services.nodes import (
     answer_begin,
     message_add,
@@ -32,17 +33,18 @@ if TYPE_CHECKING:
 def turn_start(
     *,
     user: User,
-    conversation_id: str,
+    conversation_id: str | None,
     parts: Sequence[Part],
     parent_id: str | None = None,
     model_name: str | None = None,
     client_key: str = "",
 ) -> Turn:
     """A person's message after `parent_id` (None: the current leaf) and the turn that answers.
+    Without a conversation a new one is made.
 
-    Message, empty answer, turn and generation are committed together, then the generation is
-    queued. `client_key`: sending the same request again gives the same turn. The first line of
-    the first message makes the title.
+    Conversation, message, empty answer, turn and generation are committed together, then the
+    generation is queued. `client_key`: sending the same request again gives the same turn, in the
+    same conversation. The first line of the first message makes the title.
 
     Raises:
         InvalidError: the message is out of bounds, or the conversation is full.
@@ -51,7 +53,12 @@ def turn_start(
     """
     stored = parts_from_person(parts)
     with transaction.atomic():
-        conversation = access_conversation(user, conversation_id, write=True, lock=True)
+        if conversation_id is None:
+            conversation = conversation_begin(
+                user=user, model_name=model_name or "", client_key=client_key
+            )
+        else:
+            conversation = access_conversation(user, conversation_id, write=True, lock=True)
         known = turn_known(conversation, user, client_key)
         if known is not None:
             return known

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from llamaweb.api import json_path
+from llamaweb.api import field_path
 
 pytestmark = [
     pytest.mark.django_db,
@@ -134,4 +134,4 @@ def test_an_unknown_host_is_refused_in_json() -> None:
     ],
 )
 def test_json_paths(location: tuple[Any, ...], path: str | None) -> None:
-    assert json_path(location) == path
+    assert field_path(location) == path

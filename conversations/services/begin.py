@@ -1,0 +1,45 @@
+"""The beginning of a conversation: once a client key, however often and concurrently asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.utils import timezone
+
+from conversations.access import access_conversation
+from conversations.models import Conversation
+from conversations.services.nodes import client_key_check
+from inference import api
+
+if TYPE_CHECKING:
+    from llamaweb.accounts.models import User
+
+
+def conversation_begin(
+    *, user: User, title: str = "", model_name: str = "", client_key: str = ""
+) -> Conversation:
+    """A new empty conversation, or the one that `client_key` made before; locked, so call it
+    inside a transaction. Two at once: the second waits for the first and finds its conversation.
+
+    Raises:
+        InvalidError: no client key.
+        NotFoundError: as of `access_conversation`; no such model.
+    """
+    client_key_check(client_key)
+    model = api.model_resolve_now(model_name).name if model_name else ""
+    now = timezone.now()
+    new = Conversation(
+        owner=user,
+        title=title,
+        title_is_custom=bool(title),
+        model_name=model,
+        client_key=client_key,
+        created_at=now,
+        updated_at=now,
+    )
+    if not client_key:
+        new.save(force_insert=True)
+        return access_conversation(user, new.id, own=True, lock=True)
+    Conversation.objects.bulk_create([new], ignore_conflicts=True)  # waits for the key's first
+    rows = Conversation.objects.filter(owner=user, client_key=client_key)
+    return access_conversation(user, rows.values_list("id", flat=True).get(), own=True, lock=True)
