@@ -150,6 +150,15 @@ class Env:
     sse_ping_s: int = var(
         kinds.integer(1, 3600), 15, "Seconds of silence after which a stream says it is alive."
     )
+    download_max_bytes: int = var(
+        kinds.integer(1024**2, 1024**5), 256 * 1024**3, "Largest model file fetched, in bytes."
+    )
+    outbound_allow: tuple[str | Network, ...] = var(
+        kinds.listing(kinds.NAME_OR_NETWORK),
+        (),
+        "Hosts and networks that may be fetched from though their addresses aren't public.",
+        unset="public addresses only",
+    )
     # --- watching
     metrics_token: str = var(
         kinds.SECRET,

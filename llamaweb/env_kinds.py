@@ -124,10 +124,24 @@ def _address(value: str) -> str:
     return value
 
 
+def _name_or_network(value: str) -> str | Network:
+    try:
+        return ipaddress.ip_network(value)
+    except ValueError:
+        name = _matching(value, r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+        if re.fullmatch(r"[0-9.]+", name):  # a mistyped address
+            raise
+        return name.lower()
+
+
 FLAG = Kind(_flag, "1, true, yes, on, 0, false, no or off")
 HOST_NAME = Kind(
     lambda value: _matching(value, _HOST_RE.pattern),
     "a host name, an address or .example.org for a domain with all below it (never *)",
+)
+NAME_OR_NETWORK = Kind(
+    _name_or_network,
+    "a host name, an IP address or a network such as 10.0.0.0/8",
 )
 LISTEN_ADDRESS = Kind(_address, "an IP address or a host name")
 NETWORK = Kind(ipaddress.ip_network, "an IP address or a network such as 10.0.0.0/8")

@@ -46,6 +46,8 @@ LOGIN_RATE = ENV.login_rate
 LOGIN_ADDRESS_RATE = ENV.login_address_rate
 CORS_ORIGINS = ENV.cors_origins
 SSE_PING_S = ENV.sse_ping_s
+DOWNLOAD_MAX_BYTES = ENV.download_max_bytes
+OUTBOUND_ALLOW = ENV.outbound_allow
 
 # --- what is installed
 
