@@ -6,11 +6,13 @@ and without a hole.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
+from conversations.feed import feed_touch
 from conversations.models import Conversation
 
 MAX_MESSAGES = 10_000  # in one conversation, deleted ones included
@@ -25,9 +27,14 @@ def conversation_lock(conversation_id: str) -> Conversation:
 
 
 def conversation_bump(
-    conversation: Conversation, *, is_activity: bool = False, **values: Any
+    conversation: Conversation,
+    *,
+    is_activity: bool = False,
+    lost_by: Iterable[int] = (),
+    **values: Any,
 ) -> int:
-    """Take the next revision of a locked conversation and store `values` in its row.
+    """Take the next revision of a locked conversation and store `values` in its row; the lists of
+    all who may read it learn of it, and those of `lost_by` (ids of users who just lost it).
 
     `is_activity`: it moves to the top of the list.
 
@@ -45,4 +52,5 @@ def conversation_bump(
         raise RuntimeError("the conversation changed without its lock")
     for name, value in values.items():
         setattr(conversation, name, value)
+    feed_touch(conversation, also=lost_by)
     return before + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from conversations.access import NO_CONVERSATION, access_conversation, conversations_of
 from conversations.contracts import Changes, ConversationView, Snapshot
+from conversations.cursors import cursor_read, cursor_write
 from conversations.mappers import conversation_view, message_view, turn_view
 from conversations.models import OPEN_STATES, Conversation, Message, Share, Turn
 from llamaweb.lib.errors import InvalidError, NotFoundError
@@ -17,7 +20,16 @@ if TYPE_CHECKING:
     from llamaweb.accounts.models import User
 
 MAX_LIST = 100  # conversations in one page
+PAGE_LEN = 50
 MAX_CHANGES = 500  # rows in one page of changes; a single revision is never cut
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the list; `next`: cursor of what follows, None at the end."""
+
+    conversations: tuple[ConversationView, ...]
+    next: str | None
 
 
 def conversation_list(
@@ -29,8 +41,35 @@ def conversation_list(
     Raises:
         InvalidError: the limit is out of bounds.
     """
+    return _list(user, before, _bounded(limit))
+
+
+def conversation_page(*, user: User, before: str = "", limit: int = PAGE_LEN) -> Page:
+    """As `conversation_list`; `before`: the `next` of the page before, "" for the first.
+
+    Raises:
+        InvalidError: no cursor of ours, or the limit is out of bounds.
+    """
+    views = _list(user, cursor_read(before) if before else None, _bounded(limit) + 1)
+    has_more = len(views) > limit
+    views = views[:limit]
+    last = (views[-1].updated_at, views[-1].id) if has_more else None
+    return Page(tuple(views), cursor_write(*last) if last else None)
+
+
+def conversation_views(*, user: User, ids: Collection[str]) -> list[ConversationView]:
+    """Those of `ids` that `user` may read, the newest activity first."""
+    rows = _with_facts(conversations_of(user).filter(id__in=ids), user)
+    return [_view(row, user) for row in rows.order_by("-updated_at", "-id")]
+
+
+def _bounded(limit: int) -> int:
     if not 1 <= limit <= MAX_LIST:
         raise InvalidError(f"limit must be 1 to {MAX_LIST}", param="limit")
+    return limit
+
+
+def _list(user: User, before: tuple[datetime, str] | None, limit: int) -> list[ConversationView]:
     rows = _with_facts(conversations_of(user), user)
     if before is not None:
         at, last_id = before

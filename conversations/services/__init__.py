@@ -16,6 +16,7 @@ from conversations.services.messages import (
     message_edit,
     message_regenerate,
 )
+from conversations.services.shares import share_grant, share_revoke
 from conversations.services.turns import turn_retry, turn_start, turn_stop
 from conversations.turns.reaper import turn_sweep
 from conversations.turns.runner import turn_advance
@@ -31,6 +32,8 @@ __all__ = [
     "message_delete",
     "message_edit",
     "message_regenerate",
+    "share_grant",
+    "share_revoke",
     "turn_advance",
     "turn_retry",
     "turn_start",

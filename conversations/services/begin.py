@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.utils import timezone
 
 from conversations.access import access_conversation
+from conversations.feed import feed_touch
 from conversations.models import Conversation
 from conversations.services.nodes import client_key_check
 from inference import api
@@ -37,9 +38,12 @@ def conversation_begin(
         created_at=now,
         updated_at=now,
     )
-    if not client_key:
-        new.save(force_insert=True)
-        return access_conversation(user, new.id, own=True, lock=True)
     Conversation.objects.bulk_create([new], ignore_conflicts=True)  # waits for the key's first
-    rows = Conversation.objects.filter(owner=user, client_key=client_key)
-    return access_conversation(user, rows.values_list("id", flat=True).get(), own=True, lock=True)
+    home_id = new.id
+    if client_key:
+        known = Conversation.objects.filter(owner=user, client_key=client_key)
+        home_id = known.values_list("id", flat=True).get()
+    conversation = access_conversation(user, home_id, own=True, lock=True)
+    if conversation.id == new.id:
+        feed_touch(conversation)
+    return conversation
