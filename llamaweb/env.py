@@ -66,6 +66,19 @@ class Env:
     cors_origins: tuple[str, ...] = var(
         kinds.listing(kinds.ORIGIN), (), "Origins whose pages may call the API; none: no CORS."
     )
+    email_url: str = var(
+        kinds.EMAIL_URL,
+        "",
+        "Mail server for password resets.",
+        unset="no e-mail; an administrator sets new passwords",
+        secret=True,
+    )
+    email_from: str = var(
+        kinds.text("an e-mail address", r"[^@\s<>]+@[^@\s<>]+"),
+        "",
+        "Sender of e-mails.",
+        unset="llamaweb@ PUBLIC_URL's host",
+    )
     # --- state
     data_dir: Path = var(
         kinds.path(),

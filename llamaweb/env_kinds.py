@@ -155,4 +155,8 @@ REDIS_URL = Kind(
 DATABASE_URL = Kind(
     _database_url, "postgresql://user:password@host:port/name or sqlite:////path/to/file"
 )
+EMAIL_URL = Kind(
+    lambda value: _url(value, ("smtp", "smtp+tls", "smtp+ssl"), origin=False),
+    "smtp://user:password@host:port, with smtp+tls:// or smtp+ssl:// for encryption",
+)
 SECRET = text("at least 16 printable characters without spaces", r"[!-~]{16,}")

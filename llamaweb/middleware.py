@@ -13,7 +13,7 @@ from django.core.handlers.exception import response_for_exception
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from llamaweb.lib.errors import BusyError
+from llamaweb.lib.errors import BusyError, UnavailableError
 from llamaweb.lib.ids import new_id
 
 REQUEST_ID_HEADER = "X-Request-Id"
@@ -88,11 +88,15 @@ class RequestContext(_Middleware):
         response["X-Content-Type-Options"] = "nosniff"
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """A throttled login form, for one, is a page of Django's that knows nothing of us."""
-        if not isinstance(error, BusyError):
+        """A page whose throttle says no, or whose throttle can't be asked."""
+        if not isinstance(error, BusyError | UnavailableError):
             return None
-        response = HttpResponse(error.message, status=429, content_type="text/plain; charset=utf-8")
-        response["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        status = 429 if isinstance(error, BusyError) else 503
+        wait_s = error.retry_after_s if isinstance(error, BusyError) else 1.0
+        response = HttpResponse(
+            error.message, status=status, content_type="text/plain; charset=utf-8"
+        )
+        response["Retry-After"] = str(max(1, round(wait_s)))
         return response
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+from allauth.usersessions.internal.usersessionkit import track_activity
 from asgiref.sync import sync_to_async
 from csp.middleware import CSPMiddleware
 from django.contrib.auth.middleware import AuthenticationMiddleware
@@ -21,7 +22,10 @@ from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.locale import LocaleMiddleware
 from django.middleware.security import SecurityMiddleware
+from django.utils.deprecation import MiddlewareMixin
 
+# Fetched by pages, not looked at by people.
+NOT_PAGES = ("/api/", "/static/", "/admin/jsi18n/")
 API_PREFIXES = ("/v1/", "/chat/completions", "/models", "/health", "/metrics")
 
 
@@ -71,6 +75,15 @@ class Csrf(_PagesOnly, CsrfViewMiddleware):
 
 class Authentication(_PagesOnly, AuthenticationMiddleware):
     """`request.user`."""
+
+
+class UserSessions(_PagesOnly, MiddlewareMixin):
+    """Notes on a page view that the session was used; the app's own calls cost nothing."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        """One write a page; signed-out people have no session to note."""
+        if request.method == "GET" and not request.path_info.startswith(NOT_PAGES):
+            track_activity(request, user=request.user, session=request.session)
 
 
 class Messages(_PagesOnly, MessageMiddleware):

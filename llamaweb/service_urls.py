@@ -50,3 +50,8 @@ def sqlite_config(file: str) -> dict[str, object]:
             ),
         },
     }
+
+
+def email_config(url: str) -> dict[str, object]:
+    """Django's EMAIL_* settings for a mail server at `url`."""
+    return dict(environ.Env.email_url_config(url))

@@ -10,7 +10,7 @@ from csp.constants import NONCE, NONE, SELF
 
 from llamaweb.boot import boot
 from llamaweb.logs import configure_structlog, logging_config
-from llamaweb.service_urls import celery_url, database_config, sqlite_config
+from llamaweb.service_urls import celery_url, database_config, email_config, sqlite_config
 
 BOOT = boot()
 ENV = BOOT.env
@@ -65,6 +65,10 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.usersessions",
     "channels",
     "django_vite",
     "csp",
@@ -81,6 +85,8 @@ MIDDLEWARE = [
     "llamaweb.page_middleware.Common",
     "llamaweb.page_middleware.Csrf",
     "llamaweb.page_middleware.Authentication",
+    "allauth.account.middleware.AccountMiddleware",
+    "llamaweb.page_middleware.UserSessions",
     "llamaweb.page_middleware.Messages",
     "llamaweb.page_middleware.FrameOptions",
 ]
@@ -170,6 +176,11 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
         "schedule": 5.0,
         "options": {"queue": "turns", "expires": 5},
     },
+    "model-download-sweep": {
+        "task": "inference.tasks.model_download_sweep",
+        "schedule": 5.0,
+        "options": {"queue": "turns", "expires": 5},
+    },
     "turn-sweep": {
         "task": "conversations.tasks.turn_sweep",
         "schedule": 5.0,
@@ -254,6 +265,42 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 AUTHENTICATION_BACKENDS = ["llamaweb.accounts.login.ThrottledBackend"]
+LOGIN_URL = "/accounts/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/accounts/login/"
+
+# --- account pages (allauth); see llamaweb.accounts.adapter
+
+EMAIL_IS_CONFIGURED = bool(ENV.email_url)
+if EMAIL_IS_CONFIGURED:
+    globals().update(email_config(ENV.email_url))
+DEFAULT_FROM_EMAIL = ENV.email_from or f"llamaweb@{urlsplit(ENV.url).hostname}"
+EMAIL_TIMEOUT = 10
+ACCOUNT_ADAPTER = "llamaweb.accounts.adapter.AccountAdapter"
+ACCOUNT_FORMS = {
+    "signup": "llamaweb.accounts.forms.SignupForm",
+    "change_password": "llamaweb.accounts.forms.ChangePasswordForm",
+}
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = [
+    "username*",
+    *(["email"] if EMAIL_IS_CONFIGURED else []),
+    "password1*",
+    "password2*",
+]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "llamaweb: "
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if IS_HTTPS else "http"
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_REAUTHENTICATION_METHODS = ("password", "mfa")
+# Passwords are bounded by our own throttle; here "login_failed" counts codes of the second factor.
+ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "5/5m/key"}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_ISSUER = "llamaweb"
+MFA_TOTP_TOLERANCE = 1  # a phone's clock may be half a minute off
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # e-mail addresses are optional and prove nothing here
+USERSESSIONS_TRACK_ACTIVITY = True
 
 # --- language and time
 
@@ -262,6 +309,11 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LOCALE_PATHS = [ROOT / "locale"]
+LANGUAGE_COOKIE_NAME = "llamaweb_language"
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
+LANGUAGE_COOKIE_SECURE = IS_HTTPS
+LANGUAGE_COOKIE_HTTPONLY = True
 
 # --- the browser app: built by Vite, found and served without a collecting step
 

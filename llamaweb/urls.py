@@ -11,6 +11,7 @@ from llamaweb.api import family_urls, not_found, openai_api, without_v1
 urlpatterns = [
     path("admin/password_change/", admin.site.admin_view(own_password_change, cacheable=True)),
     path("admin/", admin.site.urls),
+    path("", include("llamaweb.accounts.urls")),
     path("", include("inference.edge.urls")),
     path("v1/", not_found),
     path("v1/", family_urls(openai_api)),

@@ -26,6 +26,7 @@ from llamaweb.service_urls import limits_url
 TIMEOUT_S = 5.0
 WINDOW_S = 60.0
 IPV6_PREFIX_BITS = 64
+WRONG_SETUP_LINKS = 20  # a minute and address
 LOGIN_MESSAGE = "too many failed logins; try again later"
 
 
@@ -127,3 +128,8 @@ def failed_logins() -> Throttle:
 def failed_logins_of_address() -> Throttle:
     """Wrong passwords from one `network`, whatever the user name."""
     return Throttle("login_address_rate", settings.LOGIN_ADDRESS_RATE, LOGIN_MESSAGE)
+
+
+def wrong_setup_links() -> Throttle:
+    """Dead or made-up setup links from one `network`."""
+    return Throttle("setup_links", WRONG_SETUP_LINKS, "too many wrong links; try again later")

@@ -36,18 +36,36 @@ def user_save(*, user: User, actor: User | None = None, address: str | None = No
         changed = [name for name in FIELDS if not is_new and before[name] != getattr(user, name)]
         if not is_new and before["password"] != user.password:
             user_password_changed(user=user, actor=actor, address=address)
-        if is_new or changed:
-            audit_record(
-                action=AuditAction.USER_CREATED if is_new else AuditAction.USER_CHANGED,
-                actor=actor,
-                target=user,
-                address=address,
-                username=user.get_username(),
-                changed=changed,
-                is_active=user.is_active,
-                is_staff=user.is_staff,
-                is_superuser=user.is_superuser,
-            )
+        if is_new:
+            user_created(user=user, actor=actor, address=address)
+        elif changed:
+            _record(AuditAction.USER_CHANGED, user, changed, actor=actor, address=address)
+
+
+def user_created(*, user: User, actor: User | None = None, address: str | None = None) -> None:
+    """Write down that `user` was made; in the act's transaction."""
+    _record(AuditAction.USER_CREATED, user, [], actor=actor, address=address)
+
+
+def _record(
+    action: AuditAction,
+    user: User,
+    changed: list[str],
+    *,
+    actor: User | None,
+    address: str | None,
+) -> None:
+    audit_record(
+        action=action,
+        actor=actor,
+        target=user,
+        address=address,
+        username=user.get_username(),
+        changed=changed,
+        is_active=user.is_active,
+        is_staff=user.is_staff,
+        is_superuser=user.is_superuser,
+    )
 
 
 def user_rights(user: User) -> dict[str, list[str]]:

@@ -32,8 +32,8 @@ def name() -> str:
 
 
 def log_in(name: str, password: str, address: str = "192.0.2.7") -> HttpResponse:
-    form: dict[str, Any] = {"username": name, "password": password}
-    return Client(REMOTE_ADDR=address).post("/admin/login/?next=/admin/", form)
+    form: dict[str, Any] = {"login": name, "password": password}
+    return Client(REMOTE_ADDR=address).post("/accounts/login/?next=/admin/", form)
 
 
 def test_after_too_many_failures_even_the_right_password_waits(name: str) -> None:

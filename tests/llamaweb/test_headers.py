@@ -16,7 +16,7 @@ HOME = "https://app.example.org"
 
 
 def test_pages_are_locked_down() -> None:
-    response = Client().get("/admin/login/")
+    response = Client().get("/accounts/login/")
     policy = response["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
@@ -43,16 +43,16 @@ def test_api_requests_touch_no_cookie(django_assert_num_queries: DjangoAssertNum
 
 def test_forms_of_other_pages_are_refused() -> None:
     client = Client(enforce_csrf_checks=True)
-    assert client.post("/admin/login/", {"username": "a", "password": "b"}).status_code == 403
+    assert client.post("/accounts/login/", {"username": "a", "password": "b"}).status_code == 403
 
 
 def test_pages_speak_the_readers_language() -> None:
-    page = Client().get("/admin/login/", headers={"Accept-Language": "de"})
+    page = Client().get("/accounts/login/", headers={"Accept-Language": "de"})
     assert page["Content-Language"] == "de"
     assert "Passwort" in page.content.decode()
 
 
-@pytest.mark.parametrize("address", ["/admin/login/", "/v1/nothing", "/health"])
+@pytest.mark.parametrize("address", ["/accounts/login/", "/v1/nothing", "/health"])
 def test_an_unknown_host_is_refused(address: str) -> None:
     response = Client().get(address, headers={"Host": "evil.example"})
     assert response.status_code == 400
