@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_LIST = 100  # conversations in one page
 PAGE_LEN = 50
+MAX_SNAPSHOT = 2_000  # messages in one answer; what holds more is read in pages of changes
 MAX_CHANGES = 500  # rows in one page of changes; a single revision is never cut
 
 
@@ -92,6 +93,18 @@ def conversation_snapshot(*, user: User, conversation_id: str) -> Snapshot:
         messages={row.id: message_view(row) for row in messages.order_by("number")},
         turns={row.id: turn_view(row) for row in turns.order_by("created_at", "id")},
     )
+
+
+def conversation_state(*, user: User, conversation_id: str) -> Snapshot | Changes:
+    """All that lives in a conversation, or its first page if that is too much for one answer.
+
+    Raises:
+        NotFoundError: absent or not this user's.
+    """
+    living = Message.objects.filter(conversation_id=conversation_id, deleted_at=None)
+    if living.order_by().count() > MAX_SNAPSHOT:
+        return conversation_changes(user=user, conversation_id=conversation_id, since=0)
+    return conversation_snapshot(user=user, conversation_id=conversation_id)
 
 
 def conversation_changes(

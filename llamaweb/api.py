@@ -1,7 +1,4 @@
-"""The NinjaAPI objects: which routers are mounted where, and one table of errors a family.
-
-A handler here is the only place where an exception becomes a response; routes just raise.
-"""
+"""The NinjaAPI objects: which routers are mounted where, with which keys, JSON and errors."""
 
 from __future__ import annotations
 
@@ -10,31 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-import pydantic
-import structlog
 from asgiref.sync import iscoroutinefunction
-from django.core.exceptions import RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, resolve
 from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI, Router
-from ninja.errors import HttpError, ValidationError
 from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
 
-from inference.edge.errors import ErrorReply, error_body, error_reply
+from conversations.edge.session_auth import SessionAuth
 from llamaweb.accounts.auth import ApiKeyAuth
-from llamaweb.lib.errors import InvalidError, LlamawebError
-from llamaweb.lib.json_path import json_path
+from llamaweb.api_errors import APP, OPENAI, Shape, add_handlers, internal_error
+from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.json_text import json_value
-from llamaweb.page_middleware import is_api
+from llamaweb.page_middleware import is_api, is_app
 
-log = structlog.get_logger(__name__)
-
-JSON_TYPE = "application/json; charset=utf-8"
-MAX_MESSAGE_LEN = 500
+ABSENT = "File Not Found"
 
 
 class OrjsonParser(Parser):
@@ -62,20 +52,16 @@ class OrjsonRenderer(BaseRenderer):
         return orjson.dumps(data)
 
 
-def respond(reply: ErrorReply) -> HttpResponse:
-    """An error of the OpenAI family as a response."""
-    return HttpResponse(
-        orjson.dumps(reply.body),
-        status=reply.status,
-        content_type=JSON_TYPE,
-        headers=reply.headers,
-    )
-
-
 @csrf_exempt
 async def not_found(request: HttpRequest, _rest: str = "") -> HttpResponse:
     """Any address below /v1 that nobody serves."""
-    return respond(ErrorReply(404, error_body(404, "File Not Found")))
+    return OPENAI.plain(404, ABSENT, "")
+
+
+@csrf_exempt
+async def app_not_found(request: HttpRequest, _rest: str = "") -> HttpResponse:
+    """Any address below /api/app that nobody serves."""
+    return APP.plain(404, "there is no such address", "")
 
 
 @csrf_exempt
@@ -86,81 +72,26 @@ async def without_v1(request: HttpRequest, **_parts: str) -> HttpResponseBase:
     return response
 
 
+def _shape_for(request: HttpRequest) -> Shape | None:
+    if is_api(request):
+        return OPENAI
+    return APP if is_app(request) else None
+
+
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400: an unknown host name, for one."""
-    if is_api(request):
-        return respond(ErrorReply(400, error_body(400, "bad request")))
+    shape = _shape_for(request)
+    if shape is not None:
+        return shape.plain(400, "bad request", "")
     return defaults.bad_request(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: what fails outside the routes, in middleware."""
-    if is_api(request):
-        return respond(ErrorReply(500, _internal(request)))
+    shape = _shape_for(request)
+    if shape is not None:
+        return internal_error(shape, request)
     return defaults.server_error(request)
-
-
-def _internal(request: HttpRequest) -> dict[str, Any]:
-    request_id = request.META.get("llamaweb.request_id", "")
-    message = f"internal error; the log has more under {request_id}"
-    return error_body(500, message, request_id=request_id)
-
-
-def _expected(request: HttpRequest, error: Any) -> HttpResponse:
-    return respond(error_reply(error))
-
-
-def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
-    """ninja's and pydantic's findings: the first one, by its JSON path."""
-    first = error.errors[0] if error.errors else {"loc": (), "msg": "invalid request"}
-    param = field_path(tuple(first["loc"]))
-    message = str(first["msg"]).removeprefix("Value error, ")[:MAX_MESSAGE_LEN]
-    text = f"{param}: {message}" if param else message
-    return respond(ErrorReply(400, error_body(400, text, param=param)))
-
-
-def field_path(location: tuple[Any, ...]) -> str | None:
-    """ninja's ("body", "payload", "messages", 0, "role") as `messages[0].role`."""
-    return json_path(location[2:] if location[:1] == ("body",) else location[1:])
-
-
-def _http(request: HttpRequest, error: Any) -> HttpResponse:
-    if isinstance(error.__cause__, LlamawebError):  # ninja wraps what a parser raises
-        return respond(error_reply(error.__cause__))
-    return respond(ErrorReply(error.status_code, error_body(error.status_code, error.message)))
-
-
-def _absent(request: HttpRequest, error: Any) -> HttpResponse:
-    return respond(ErrorReply(404, error_body(404, "File Not Found")))
-
-
-def _too_big(request: HttpRequest, error: Any) -> HttpResponse:
-    return respond(ErrorReply(413, error_body(413, "the request body is too large")))
-
-
-def _unexpected(request: HttpRequest, error: Any) -> HttpResponse:
-    """Our fault: details go to the log, the id to the client."""
-    log.error("unexpected_error", path=request.path, exc_info=error)
-    return respond(ErrorReply(500, _internal(request)))
-
-
-def _unexpected_value(request: HttpRequest, error: Any) -> HttpResponse:
-    """As `_unexpected`, but pydantic's text holds the value, which may be a prompt."""
-    errors = error.errors(include_input=False, include_context=False, include_url=False)
-    places = [{"loc": item["loc"], "type": item["type"]} for item in errors]
-    log.error("unexpected_value", path=request.path, model=error.title, errors=places)
-    return respond(ErrorReply(500, _internal(request)))
-
-
-OPENAI_HANDLERS: tuple[tuple[type[Exception], Any], ...] = (
-    (LlamawebError, _expected),
-    (ValidationError, _invalid),
-    (HttpError, _http),
-    (Http404, _absent),
-    (RequestDataTooBig, _too_big),
-    (pydantic.ValidationError, _unexpected_value),
-    (Exception, _unexpected),
-)
 
 
 def openai_family(namespace: str, *routers: str | Router) -> NinjaAPI:
@@ -174,14 +105,32 @@ def openai_family(namespace: str, *routers: str | Router) -> NinjaAPI:
         renderer=OrjsonRenderer(),
         docs_url=None,  # its page loads scripts from elsewhere
     )
-    for kind, handler in OPENAI_HANDLERS:
-        api.add_exception_handler(kind, handler)
+    return _with(api, OPENAI, routers)
+
+
+def app_family(namespace: str, *routers: str | Router) -> NinjaAPI:
+    """An API for the browser app: sessions, and errors in the shape of `ErrorBody`."""
+    api = NinjaAPI(
+        title="llamaweb: the browser app's API",
+        version="1",
+        urls_namespace=namespace,
+        auth=SessionAuth(),
+        parser=OrjsonParser(),
+        renderer=OrjsonRenderer(),
+        docs_url=None,
+        openapi_url=None,  # `manage.py app_schema` prints it
+    )
+    return _with(api, APP, routers)
+
+
+def _with(api: NinjaAPI, shape: Shape, routers: Sequence[str | Router]) -> NinjaAPI:
+    add_handlers(api, shape)
     for router in routers:
         api.add_router("", router)
     return api
 
 
-def _in_shape(view: Any) -> Any:
+def _in_shape(view: Any, shape: Shape) -> Any:
     """`view`, whose refusal of a method is JSON like all others."""
 
     @csrf_exempt
@@ -190,20 +139,23 @@ def _in_shape(view: Any) -> Any:
         response: HttpResponseBase = await view(request, **parts)
         if not isinstance(response, HttpResponseNotAllowed):
             return response
-        allowed = response["Allow"]
-        body = error_body(405, f"use {allowed}")
-        return respond(ErrorReply(405, body, {"Allow": allowed}))
+        refusal = shape.plain(405, f"use {response['Allow']}", "")
+        refusal["Allow"] = response["Allow"]
+        return refusal
 
     return call
 
 
-def family_urls(api: NinjaAPI) -> tuple[Sequence[URLPattern | URLResolver], str, str]:
+def family_urls(
+    api: NinjaAPI, shape: Shape = OPENAI
+) -> tuple[Sequence[URLPattern | URLResolver], str, str]:
     """What to mount for `api`."""
     patterns, app_name, namespace = api.urls
     for pattern in patterns:
         if isinstance(pattern, URLPattern) and iscoroutinefunction(pattern.callback):
-            pattern.callback = _in_shape(pattern.callback)
+            pattern.callback = _in_shape(pattern.callback, shape)
     return patterns, app_name, namespace
 
 
 openai_api = openai_family("openai", "inference.edge.openai.routes.router")
+app_api = app_family("app", "conversations.edge.me.router", "conversations.edge.routes.router")

@@ -1,7 +1,8 @@
 """Django's middleware for pages: sessions, forms, languages. API requests go past it.
 
 Each of these costs an async request two or more hops into a thread; together they cost more
-CPU than answering. An API request carries a key and no cookie, so it needs none of them.
+CPU than answering. An API request carries a key and no cookie, so it needs none of them. The
+browser app's own requests carry the session and are no pages: they need half of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from django.utils.deprecation import MiddlewareMixin
 
 # Fetched by pages, not looked at by people.
 NOT_PAGES = ("/api/", "/static/", "/admin/jsi18n/")
+APP_PREFIX = "/api/app/"
 API_PREFIXES = ("/v1/", "/chat/completions", "/models", "/health", "/metrics")
 
 
@@ -34,18 +36,36 @@ def is_api(request: HttpRequest) -> bool:
     return request.path_info.startswith(API_PREFIXES)
 
 
-class _PagesOnly:
+def is_app(request: HttpRequest) -> bool:
+    """Whether the browser app is asking, which shows no page of Django's."""
+    return request.path_info.startswith(APP_PREFIX)
+
+
+class _PagesAndApp:
     """Stands before a middleware class; hands API requests straight on."""
 
     get_response: Any
 
+    def is_past(self, request: HttpRequest) -> bool:
+        """Whether `request` needs nothing of the class."""
+        return is_api(request)
+
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        forward = self.get_response if is_api(request) else super().__call__  # type: ignore[misc]
+        is_past = self.is_past(request)
+        forward = self.get_response if is_past else super().__call__  # type: ignore[misc]
         answer: HttpResponseBase | Awaitable[HttpResponseBase] = forward(request)
         return answer
 
 
-class Security(_PagesOnly, SecurityMiddleware):
+class _PagesOnly(_PagesAndApp):
+    """The browser app's requests go past it, too."""
+
+    def is_past(self, request: HttpRequest) -> bool:
+        """See `_PagesAndApp`."""
+        return is_api(request) or is_app(request)
+
+
+class Security(_PagesAndApp, SecurityMiddleware):
     """Headers that browsers obey."""
 
 
@@ -53,27 +73,28 @@ class Common(_PagesOnly, CommonMiddleware):
     """Content-Length and the host's name; API requests: `RequestContext`."""
 
 
-class Session(_PagesOnly, SessionMiddleware):
+class Session(_PagesAndApp, SessionMiddleware):
     """Sessions."""
 
 
-class Locale(_PagesOnly, LocaleMiddleware):
+class Locale(_PagesAndApp, LocaleMiddleware):
     """The reader's language."""
 
 
-class Csrf(_PagesOnly, CsrfViewMiddleware):
-    """Forms from our own pages only."""
+class Csrf(_PagesAndApp, CsrfViewMiddleware):
+    """Forms from our own pages only; the app's requests are checked by its authentication."""
 
     async def process_view(  # type: ignore[override]  # Django adapts either colour
         self, request: HttpRequest, callback: Any, args: Any, kwargs: Any
     ) -> Any:
-        """As the class's own, without a thread hop for API requests."""
-        if is_api(request):
+        """As the class's own, without a thread hop for API requests and views that check it
+        themselves."""
+        if is_api(request) or getattr(callback, "csrf_exempt", False):
             return None
         return await sync_to_async(super().process_view)(request, callback, args, kwargs)
 
 
-class Authentication(_PagesOnly, AuthenticationMiddleware):
+class Authentication(_PagesAndApp, AuthenticationMiddleware):
     """`request.user`."""
 
 

@@ -6,13 +6,23 @@ from django.contrib import admin
 from django.urls import include, path
 
 from llamaweb.accounts.user_admin import own_password_change
-from llamaweb.api import family_urls, not_found, openai_api, without_v1
+from llamaweb.api import (
+    app_api,
+    app_not_found,
+    family_urls,
+    not_found,
+    openai_api,
+    without_v1,
+)
+from llamaweb.api_errors import APP
 
 urlpatterns = [
     path("admin/password_change/", admin.site.admin_view(own_password_change, cacheable=True)),
     path("admin/", admin.site.urls),
     path("", include("llamaweb.accounts.urls")),
     path("", include("inference.edge.urls")),
+    path("api/app/", family_urls(app_api, APP)),
+    path("api/app/<path:_rest>", app_not_found),
     path("v1/", not_found),
     path("v1/", family_urls(openai_api)),
     path("v1/<path:_rest>", not_found),

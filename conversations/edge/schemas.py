@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from conversations.parts import MAX_TEXT_CHARS
+from conversations.parts import MAX_PARTS, MAX_TEXT_CHARS
 
 ID_LEN = 40
 CLIENT_KEY_LEN = 64
@@ -145,6 +145,12 @@ class ModelOut(BaseModel):
     max_context: int = Field(default=0, description="tokens of one conversation; 0: not known yet")
 
 
+class ModelList(BaseModel):
+    """All models that may be chosen, the default one first."""
+
+    models: list[ModelOut]
+
+
 class Limits(BaseModel):
     """Bounds the app keeps to by itself."""
 
@@ -184,11 +190,16 @@ class ConversationCreate(In):
     client_key: ClientKey = ""
 
 
-class ConversationRename(In):
+class TitleIn(In):
+    """A title."""
+
+    title: Annotated[str, Field(min_length=1, max_length=TITLE_LEN)]
+
+
+class ConversationRename(TitleIn):
     """Give a title."""
 
     conversation_id: Id
-    title: Annotated[str, Field(min_length=1, max_length=TITLE_LEN)]
 
 
 class ConversationRef(In):
@@ -197,11 +208,16 @@ class ConversationRef(In):
     conversation_id: Id
 
 
-class LeafSelect(In):
+class LeafIn(In):
+    """A message whose branch is to be shown."""
+
+    message_id: Id
+
+
+class LeafSelect(LeafIn):
     """Show the branch that holds `message_id`; its newest leaf becomes the current one."""
 
     conversation_id: Id
-    message_id: Id
 
 
 class TurnStart(In):
@@ -211,7 +227,7 @@ class TurnStart(In):
     """
 
     conversation_id: Id | None = None
-    parts: Annotated[list[PartIn], Field(min_length=1, max_length=32)]
+    parts: Annotated[list[PartIn], Field(min_length=1, max_length=MAX_PARTS)]
     parent_id: Id | None = None
     model_name: ModelName | None = Field(default=None, description="null: the conversation's")
     client_key: ClientKey = ""
@@ -223,30 +239,38 @@ class TurnRef(In):
     turn_id: Id
 
 
-class TurnRetry(In):
+class AgainIn(In):
+    """How to answer again; `model_name` null: the one that answered, or the conversation's."""
+
+    model_name: ModelName | None = None
+    client_key: ClientKey = ""
+
+
+class TurnRetry(AgainIn):
     """Try a turn again that failed, was stopped or interrupted."""
 
     turn_id: Id
-    model_name: ModelName | None = None
-    client_key: ClientKey = ""
 
 
-class MessageRegenerate(In):
+class MessageRegenerate(AgainIn):
     """Another answer beside this one."""
 
     message_id: Id
-    model_name: ModelName | None = None
-    client_key: ClientKey = ""
 
 
-class MessageEdit(In):
-    """Other text: as a sibling (a person's message is then answered), or in place."""
+class EditIn(In):
+    """Other text of a message."""
 
-    message_id: Id
-    parts: Annotated[list[PartIn], Field(min_length=1, max_length=32)]
+    parts: Annotated[list[PartIn], Field(min_length=1, max_length=MAX_PARTS)]
     in_place: bool = False
     model_name: ModelName | None = None
     client_key: ClientKey = ""
+
+
+class MessageEdit(EditIn):
+    """Other text: as a sibling (a person's message is then answered), or in place."""
+
+    message_id: Id
 
 
 class MessageRef(In):

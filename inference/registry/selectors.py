@@ -13,12 +13,14 @@ MAX_SHOWN_CHARS = 100  # of a caller's text in a message
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as callers see it. `created`: seconds since the epoch."""
+    """A model as callers see it. `created`: seconds since the epoch. `is_demo`: the tiny one that
+    comes along, to begin with."""
 
     name: str
     created: int
     num_slots: int
     engine_class: str
+    is_demo: bool = False
 
 
 def model_info(config: ModelConfig) -> ModelInfo:
@@ -28,6 +30,7 @@ def model_info(config: ModelConfig) -> ModelInfo:
         created=int(config.created_at.timestamp()),
         num_slots=config.num_slots,
         engine_class=config.engine_class,
+        is_demo=config.is_starter and config.engine_class == "llama" and not config.model_path,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from llamaweb.api import field_path
+from llamaweb.api_errors import field_path
 
 pytestmark = [
     pytest.mark.django_db,

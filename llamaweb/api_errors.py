@@ -1,0 +1,131 @@
+"""Exceptions become responses here and nowhere else; routes just raise.
+
+The handlers are the same for every family of routes, what they say is the family's `Shape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pydantic
+import structlog
+from django.core.exceptions import RequestDataTooBig
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+
+from conversations.edge.errors import error_for_status, error_out, status_of
+from conversations.edge.replies import json_reply
+from conversations.edge.schemas import ErrorBody
+from inference.edge.errors import ErrorReply, error_body, error_reply
+from llamaweb.lib.errors import BusyError, InvalidError, LlamawebError
+from llamaweb.lib.json_path import json_path
+
+log = structlog.get_logger(__name__)
+
+JSON_TYPE = "application/json; charset=utf-8"
+MAX_MESSAGE_LEN = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a family words its errors. `expected`: an error of ours. `plain`: a status and a
+    sentence; `request_id` under which the log has more, if it is our fault."""
+
+    expected: Callable[[LlamawebError], HttpResponse]
+    plain: Callable[[int, str, str], HttpResponse]
+
+
+def respond(reply: ErrorReply) -> HttpResponse:
+    """An error of the OpenAI family as a response."""
+    return HttpResponse(
+        orjson.dumps(reply.body),
+        status=reply.status,
+        content_type=JSON_TYPE,
+        headers=reply.headers,
+    )
+
+
+def _openai_plain(status: int, message: str, request_id: str) -> HttpResponse:
+    more = {"request_id": request_id} if request_id else {}
+    return respond(ErrorReply(status, error_body(status, message, **more)))
+
+
+def _app_expected(error: LlamawebError) -> HttpResponse:
+    response = json_reply(ErrorBody(error=error_out(error)), status_of(error))
+    if isinstance(error, BusyError):
+        response["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return response
+
+
+def _app_plain(status: int, message: str, request_id: str) -> HttpResponse:
+    return json_reply(ErrorBody(error=error_for_status(status, message)), status)
+
+
+OPENAI = Shape(lambda error: respond(error_reply(error)), _openai_plain)
+APP = Shape(_app_expected, _app_plain)
+
+
+def field_path(location: tuple[Any, ...]) -> str | None:
+    """ninja's ("body", "payload", "messages", 0, "role") as `messages[0].role`."""
+    return json_path(location[2:] if location[:1] == ("body",) else location[1:])
+
+
+def internal_error(shape: Shape, request: HttpRequest) -> HttpResponse:
+    """Our fault: details go to the log, the id to the client."""
+    request_id = request.META.get("llamaweb.request_id", "")
+    return shape.plain(500, f"internal error; the log has more under {request_id}", request_id)
+
+
+def add_handlers(api: NinjaAPI, shape: Shape) -> None:
+    """Let `api` answer every exception in `shape`."""
+
+    def expected(_request: HttpRequest, error: Any) -> HttpResponse:
+        return shape.expected(error)
+
+    def invalid(_request: HttpRequest, error: Any) -> HttpResponse:
+        """ninja's and pydantic's findings: the first one, by its JSON path."""
+        first = error.errors[0] if error.errors else {"loc": (), "msg": "invalid request"}
+        param = field_path(tuple(first["loc"]))
+        message = str(first["msg"]).removeprefix("Value error, ")[:MAX_MESSAGE_LEN]
+        text = f"{param}: {message}" if param else message
+        return shape.expected(InvalidError(text, param=param))
+
+    def http(_request: HttpRequest, error: Any) -> HttpResponse:
+        if isinstance(error.__cause__, LlamawebError):  # ninja wraps what a parser raises
+            return shape.expected(error.__cause__)
+        if isinstance(error.__cause__, RequestDataTooBig):
+            return too_big(_request, error)
+        return shape.plain(error.status_code, error.message, "")
+
+    def absent(_request: HttpRequest, _error: Any) -> HttpResponse:
+        return shape.plain(404, "File Not Found", "")
+
+    def too_big(_request: HttpRequest, _error: Any) -> HttpResponse:
+        return shape.plain(413, "the request body is too large", "")
+
+    def unexpected(request: HttpRequest, error: Any) -> HttpResponse:
+        log.error("unexpected_error", path=request.path, exc_info=error)
+        return internal_error(shape, request)
+
+    def unexpected_value(request: HttpRequest, error: Any) -> HttpResponse:
+        """As `unexpected`, but pydantic's text holds the value, which may be a prompt."""
+        errors = error.errors(include_input=False, include_context=False, include_url=False)
+        places = [{"loc": item["loc"], "type": item["type"]} for item in errors]
+        log.error("unexpected_value", path=request.path, model=error.title, errors=places)
+        return internal_error(shape, request)
+
+    handlers: tuple[tuple[type[Exception], Any], ...] = (
+        (LlamawebError, expected),
+        (ValidationError, invalid),
+        (HttpError, http),
+        (Http404, absent),
+        (RequestDataTooBig, too_big),
+        (pydantic.ValidationError, unexpected_value),
+        (Exception, unexpected),
+    )
+    for kind, handler in handlers:
+        api.add_exception_handler(kind, handler)
