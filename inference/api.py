@@ -24,9 +24,13 @@ from inference.registry.selectors import ModelInfo
 from llamaweb.accounts.database import in_database
 
 __all__ = [
+    "START",
+    "Cursor",
     "EngineSummary",
     "GenerationResult",
     "ModelInfo",
+    "Position",
+    "Read",
     "engine_list",
     "engine_status",
     "generation_cancel",
@@ -77,12 +81,13 @@ async def generation_submit(request: GenerateRequest) -> Position:
 
 
 async def generation_events(
-    model: str, generation_id: str, cursor: Cursor = START
+    model: str, generation_id: str, cursor: Cursor = START, *, expected: bool = False
 ) -> AsyncGenerator[Read | Position, None]:
     """What comes after `cursor` until the terminal event; see `StreamReader.tail`."""
     here = bus.loop_bus()
     try:
-        async with contextlib.aclosing(here.reader.tail(model, generation_id, cursor)) as items:
+        tail = here.reader.tail(model, generation_id, cursor, expected=expected)
+        async with contextlib.aclosing(tail) as items:
             async for item in items:
                 yield item
     finally:

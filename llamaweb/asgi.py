@@ -9,25 +9,18 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "llamaweb.settings")
 django_application = get_asgi_application()  # before anything that needs the apps
 
-from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import re_path  # noqa: E402
 
+from conversations.edge.lifespan import lifespan  # noqa: E402
+from conversations.edge.websocket_urls import websocket_routes  # noqa: E402
 from llamaweb.proxies import TrustedProxies  # noqa: E402
 from llamaweb.websockets import NoSuchSocket  # noqa: E402
 
-websocket_routes: list[object] = [re_path(r"", NoSuchSocket.as_asgi())]
+sockets = URLRouter([*websocket_routes, re_path(r"", NoSuchSocket.as_asgi())])
 
 application = TrustedProxies(
-    ProtocolTypeRouter(
-        {
-            "http": django_application,
-            "websocket": AllowedHostsOriginValidator(
-                AuthMiddlewareStack(URLRouter(websocket_routes))
-            ),
-        }
-    ),
+    ProtocolTypeRouter({"http": django_application, "websocket": sockets, "lifespan": lifespan}),
     settings.ENV.trusted_proxies,
 )

@@ -6,7 +6,8 @@ from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-CLOSE_NOT_FOUND = 4404
+from conversations.edge.closing import CloseCode
+from conversations.edge.origin import is_own_page
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
@@ -14,7 +15,8 @@ class NoSuchSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def connect(self) -> None:
         """Refuse before the handshake is done."""
-        await self.close(code=CLOSE_NOT_FOUND)
+        is_own = is_own_page(self.scope, is_needed=True)
+        await self.close(code=int(CloseCode.NOT_FOUND if is_own else CloseCode.ORIGIN))
 
     async def receive(self, text_data: Any = None, bytes_data: Any = None) -> None:
         """Never called: the socket is not open."""

@@ -7,26 +7,14 @@ PROMETHEUS_MULTIPROC_DIR set, as in a web process, all processes of an instance 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Literal
 
 from prometheus_client import Counter, Histogram
 
 from inference.protocol.events import Cancelled, Delta, Event, Failed, Finished, Usage
+from llamaweb.lib.instrument import PREFIX, Instrument
 
-PREFIX = "llamaweb"
 WAIT_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 TOKEN_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5, 5)
-
-
-@dataclass(frozen=True, slots=True)
-class Instrument:
-    """One metric, for the registry and for the documentation."""
-
-    name: str
-    kind: Literal["histogram", "counter", "gauge"]
-    help: str
-    labels: tuple[str, ...] = ("model",)
 
 
 QUEUE_TIME = Instrument(

@@ -21,10 +21,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from inference import api
 from inference.edge import instruments
 from inference.edge.errors import error_reply
-from inference.edge.instruments import Instrument
 from inference.queues.contract import EngineStatus, Load
 from llamaweb.accounts.auth import presented_key
 from llamaweb.lib.errors import AuthenticationError, UnavailableError
+from llamaweb.lib.instrument import Instrument
 
 
 @dataclass(frozen=True, slots=True)

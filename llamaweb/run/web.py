@@ -2,7 +2,8 @@
 
 Without `--fd` it listens on LLAMAWEB_HOST:LLAMAWEB_PORT. With it, it accepts from a listening
 socket it inherited, which any number of web processes may share. On SIGTERM it stops accepting,
-gives what runs GRACE_S to end, cancels the rest and exits.
+tells the application (so that WebSockets close), gives what runs GRACE_S to end, cancels the rest
+and exits.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import Any
 from daphne.server import Server  # isort: skip  # installs the reactor: before any of twisted
 
 import structlog
-from daphne.ws_protocol import WebSocketFactory
 from twisted.internet import defer, endpoints
 from twisted.internet import reactor as _reactor
 from twisted.logger import STDLibLogObserver, globalLogBeginner
 
 from llamaweb.boot import Boot, boot
 from llamaweb.run.web_http import BoundedFactory, Bounds, Load
+from llamaweb.run.web_socket import CodedFactory
 
 GRACE_S = 3.0
 CANCEL_S = 1.0  # with GRACE_S below the 5 s after which a process manager kills
@@ -55,7 +56,7 @@ class WebServer(Server):  # type: ignore[misc]
         """Serve until a signal; SystemExit 1 when the address can't be listened on."""
         _log_to([STDLibLogObserver("twisted")], redirectStandardIO=False)
         self.http_factory = BoundedFactory(self, self.bounds, self.load)
-        self.ws_factory = WebSocketFactory(self, server=self.server_name)
+        self.ws_factory = CodedFactory(self, server=self.server_name)
         self.ws_factory.setProtocolOptions(
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=False,
@@ -107,6 +108,7 @@ class WebServer(Server):  # type: ignore[misc]
         return defer.Deferred.fromFuture(asyncio.ensure_future(self._drain()))
 
     async def _drain(self) -> None:
+        await self._tell_shutdown()
         running = self._running()
         if running:
             await asyncio.wait(running, timeout=GRACE_S)
@@ -116,6 +118,22 @@ class WebServer(Server):  # type: ignore[misc]
         if running:
             log.info("cancelled_at_shutdown", requests=len(running))
             await asyncio.wait(running, timeout=CANCEL_S)
+
+    async def _tell_shutdown(self) -> None:
+        """ASGI's lifespan, which daphne doesn't speak, as far as we need it: its end."""
+        messages = iter(({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}))
+
+        async def receive() -> dict[str, str]:
+            return next(messages)
+
+        async def send(_message: dict[str, Any]) -> None:
+            return
+
+        try:
+            async with asyncio.timeout(CANCEL_S):
+                await self.application({"type": "lifespan", "asgi": {}}, receive, send)
+        except Exception as error:  # an application may refuse this kind of scope
+            log.debug("no_lifespan", reason=type(error).__name__)
 
     def _running(self) -> list[asyncio.Future[Any]]:
         found = (entry.get("application_instance") for entry in self.connections.values())

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from inference.edge.instruments import INSTRUMENTS
-from llamaweb.docs_tables import BEGIN, END, TABLES, metrics_table, settings_table, with_table
+from llamaweb.docs_tables import (
+    BEGIN,
+    END,
+    INSTRUMENTS,
+    TABLES,
+    metrics_table,
+    settings_table,
+    with_table,
+)
 from llamaweb.env import VARIABLES
 
 
