@@ -158,4 +158,9 @@ def family_urls(
 
 
 openai_api = openai_family("openai", "inference.edge.openai.routes.router")
-app_api = app_family("app", "conversations.edge.me.router", "conversations.edge.routes.router")
+app_api = app_family(
+    "app",
+    "conversations.edge.me.router",
+    "conversations.edge.routes.router",
+    "conversations.edge.sse.router",
+)

@@ -64,7 +64,7 @@ class Wanted:
     opens: list[Open] = field(default_factory=list)
 
 
-@router.get("live", include_in_schema=False)
+@router.get("/live", include_in_schema=False)
 async def live(request: HttpRequest) -> StreamingHttpResponse:
     """The stream of everything that happens in the caller's list and the open conversations.
 
