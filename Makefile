@@ -12,7 +12,7 @@ PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run dev install install-dev test test-python test-frontend check fmt bench bench-chat faults screenshots lock clean
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat faults screenshots lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ fmt: install-dev ## Format all code
 	$(BIN)/ruff check --fix --select I .
 	$(BIN)/ruff format .
 	$(NPM) format
+
+types: install-dev ## Write the front end's types from the server's schemas
+	@$(BIN)/python manage.py app_schema --write-types --settings llamaweb.settings_check
 
 bench: install-dev bench-chat ## Measure engine and server, side by side (minutes)
 	@$(BIN)/python -m tests.bench run --write $(ARGS)

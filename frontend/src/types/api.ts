@@ -3,7 +3,280 @@
  * Do not make direct changes to the file.
  */
 
-export type paths = Record<string, never>;
+export interface paths {
+  "/api/app/conversations": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * List conversations
+     * @description The newest activity first; `before` is the `next` of the page before.
+     */
+    get: operations["conversations_edge_routes_conversation_list"];
+    put?: never;
+    /**
+     * Make a conversation
+     * @description An empty one.
+     */
+    post: operations["conversations_edge_routes_conversation_create"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/conversations/{id}": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Read a conversation
+     * @description All of it; with `has_more` its first part, and `changes` since `revision` have the rest.
+     */
+    get: operations["conversations_edge_routes_conversation_read"];
+    put?: never;
+    post?: never;
+    /**
+     * Delete a conversation
+     * @description Can be undone for a day.
+     */
+    delete: operations["conversations_edge_routes_conversation_delete"];
+    options?: never;
+    head?: never;
+    /**
+     * Rename
+     * @description Give a title that stays.
+     */
+    patch: operations["conversations_edge_routes_conversation_rename"];
+    trace?: never;
+  };
+  "/api/app/conversations/{id}/changes": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * What changed since
+     * @description Rows that changed after the revision `since`.
+     */
+    get: operations["conversations_edge_routes_conversation_changes"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/conversations/{id}/leaf": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    /**
+     * Show another branch
+     * @description The one that holds the message.
+     */
+    put: operations["conversations_edge_routes_leaf_select"];
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/conversations/{id}/restore": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Undo a delete
+     * @description Bring it back.
+     */
+    post: operations["conversations_edge_routes_conversation_restore"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/me": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Who is signed in
+     * @description The user, their preferences, models and bounds.
+     */
+    get: operations["conversations_edge_me_me"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/messages/{id}": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    post?: never;
+    /**
+     * Delete a message
+     * @description With all that follows it.
+     */
+    delete: operations["conversations_edge_routes_message_delete"];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/messages/{id}/edit": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Edit a message
+     * @description As a sibling, or in place.
+     */
+    post: operations["conversations_edge_routes_message_edit"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/messages/{id}/regenerate": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Another answer
+     * @description Beside this one.
+     */
+    post: operations["conversations_edge_routes_message_regenerate"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/models": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Models
+     * @description All that may be chosen, and whether they answer now.
+     */
+    get: operations["conversations_edge_me_models"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/turns": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Ask something
+     * @description In a conversation, or in a new one.
+     */
+    post: operations["conversations_edge_routes_turn_start"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/turns/{id}/retry": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Try an answer again
+     * @description One that failed, was stopped or interrupted.
+     */
+    post: operations["conversations_edge_routes_turn_retry"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/turns/{id}/stop": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Stop an answer
+     * @description It keeps the text it has.
+     */
+    post: operations["conversations_edge_routes_turn_stop"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+}
 export type webhooks = Record<string, never>;
 export interface components {
   schemas: {
@@ -15,8 +288,8 @@ export interface components {
       /** N */
       n: number;
       /**
-       * Type
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "ack";
     };
@@ -34,8 +307,8 @@ export interface components {
       /** Ref */
       ref: string;
       /**
-       * Type
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "act";
     };
@@ -78,6 +351,30 @@ export interface components {
       was_stopped: boolean | null;
     };
     /**
+     * AgainIn
+     * @description How to answer again; `model_name` null: the one that answered, or the conversation's.
+     */
+    AgainIn: {
+      /**
+       * Client Key
+       * @description the client's own random name for this act: sent again, it finds what the first one made
+       * @default
+       */
+      client_key: string;
+      /**
+       * Model Name
+       * @default null
+       */
+      model_name: string | null;
+    };
+    ClientFrame:
+      | components["schemas"]["Hello"]
+      | components["schemas"]["Open"]
+      | components["schemas"]["Close"]
+      | components["schemas"]["Ack"]
+      | components["schemas"]["Act"]
+      | components["schemas"]["Ping"];
+    /**
      * Close
      * @description Follow a conversation no more.
      */
@@ -85,8 +382,8 @@ export interface components {
       /** Conversation Id */
       conversation_id: string;
       /**
-       * Type
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "close";
     };
@@ -109,9 +406,8 @@ export interface components {
        */
       reason: "gone" | "asked" | "too_many";
       /**
-       * Type
-       * @default closed
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "closed";
     };
@@ -163,9 +459,8 @@ export interface components {
       /** Turns */
       turns: components["schemas"]["TurnOut"][];
       /**
-       * Type
-       * @default conversation
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "conversation";
     };
@@ -259,6 +554,30 @@ export interface components {
       turns: components["schemas"]["TurnOut"][];
     };
     /**
+     * EditIn
+     * @description Other text of a message.
+     */
+    EditIn: {
+      /**
+       * Client Key
+       * @description the client's own random name for this act: sent again, it finds what the first one made
+       * @default
+       */
+      client_key: string;
+      /**
+       * In Place
+       * @default false
+       */
+      in_place: boolean;
+      /**
+       * Model Name
+       * @default null
+       */
+      model_name: string | null;
+      /** Parts */
+      parts: components["schemas"]["PartIn"][];
+    };
+    /**
      * Ended
      * @description How many sessions were ended.
      */
@@ -285,9 +604,8 @@ export interface components {
        */
       n: number;
       /**
-       * Type
-       * @default error
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "error";
     };
@@ -348,9 +666,8 @@ export interface components {
       /** Revision */
       revision: number;
       /**
-       * Type
-       * @default feed
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "feed";
     };
@@ -365,8 +682,8 @@ export interface components {
        */
       feed: number | null;
       /**
-       * Type
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "hello";
     };
@@ -426,6 +743,14 @@ export interface components {
       revoked_at: string | null;
       /** Scopes */
       scopes: string[];
+    };
+    /**
+     * LeafIn
+     * @description A message whose branch is to be shown.
+     */
+    LeafIn: {
+      /** Message Id */
+      message_id: string;
     };
     /**
      * LeafSelect
@@ -611,6 +936,14 @@ export interface components {
       model_name: string | null;
     };
     /**
+     * ModelList
+     * @description All models that may be chosen, the default one first.
+     */
+    ModelList: {
+      /** Models */
+      models: components["schemas"]["ModelOut"][];
+    };
+    /**
      * ModelOut
      * @description A model that may be chosen.
      */
@@ -658,8 +991,8 @@ export interface components {
        */
       revision: number | null;
       /**
-       * Type
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "open";
     };
@@ -744,8 +1077,8 @@ export interface components {
      */
     Ping: {
       /**
-       * Type
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "ping";
     };
@@ -776,9 +1109,8 @@ export interface components {
        */
       n: number;
       /**
-       * Type
-       * @default pong
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "pong";
     };
@@ -847,12 +1179,19 @@ export interface components {
       /** @default null */
       result: components["schemas"]["ActResult"] | null;
       /**
-       * Type
-       * @default reply
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "reply";
     };
+    ServerFrame:
+      | components["schemas"]["FeedFrame"]
+      | components["schemas"]["ConversationFrame"]
+      | components["schemas"]["StreamFrame"]
+      | components["schemas"]["ClosedFrame"]
+      | components["schemas"]["ReplyFrame"]
+      | components["schemas"]["ErrorFrame"]
+      | components["schemas"]["PongFrame"];
     /**
      * SessionList
      * @description The living sessions, the current one first.
@@ -946,11 +1285,18 @@ export interface components {
       /** Turn Id */
       turn_id: string;
       /**
-       * Type
-       * @default stream
-       * @constant
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
        */
       type: "stream";
+    };
+    /**
+     * TitleIn
+     * @description A title.
+     */
+    TitleIn: {
+      /** Title */
+      title: string;
     };
     /**
      * TurnOut
@@ -1071,6 +1417,8 @@ export interface components {
 export type Ack = components["schemas"]["Ack"];
 export type Act = components["schemas"]["Act"];
 export type ActResult = components["schemas"]["ActResult"];
+export type AgainIn = components["schemas"]["AgainIn"];
+export type ClientFrame = components["schemas"]["ClientFrame"];
 export type Close = components["schemas"]["Close"];
 export type ClosedFrame = components["schemas"]["ClosedFrame"];
 export type ConversationCreate = components["schemas"]["ConversationCreate"];
@@ -1080,6 +1428,7 @@ export type ConversationPage = components["schemas"]["ConversationPage"];
 export type ConversationRef = components["schemas"]["ConversationRef"];
 export type ConversationRename = components["schemas"]["ConversationRename"];
 export type ConversationState = components["schemas"]["ConversationState"];
+export type EditIn = components["schemas"]["EditIn"];
 export type Ended = components["schemas"]["Ended"];
 export type ErrorBody = components["schemas"]["ErrorBody"];
 export type ErrorFrame = components["schemas"]["ErrorFrame"];
@@ -1090,6 +1439,7 @@ export type KeyCreated = components["schemas"]["KeyCreated"];
 export type KeyIn = components["schemas"]["KeyIn"];
 export type KeyList = components["schemas"]["KeyList"];
 export type KeyOut = components["schemas"]["KeyOut"];
+export type LeafIn = components["schemas"]["LeafIn"];
 export type LeafSelect = components["schemas"]["LeafSelect"];
 export type Limits = components["schemas"]["Limits"];
 export type MeOut = components["schemas"]["MeOut"];
@@ -1097,6 +1447,7 @@ export type MessageEdit = components["schemas"]["MessageEdit"];
 export type MessageOut = components["schemas"]["MessageOut"];
 export type MessageRef = components["schemas"]["MessageRef"];
 export type MessageRegenerate = components["schemas"]["MessageRegenerate"];
+export type ModelList = components["schemas"]["ModelList"];
 export type ModelOut = components["schemas"]["ModelOut"];
 export type Open = components["schemas"]["Open"];
 export type PartIn = components["schemas"]["PartIn"];
@@ -1109,13 +1460,391 @@ export type PreferencesIn = components["schemas"]["PreferencesIn"];
 export type PreferencesOut = components["schemas"]["PreferencesOut"];
 export type Prefill = components["schemas"]["Prefill"];
 export type ReplyFrame = components["schemas"]["ReplyFrame"];
+export type ServerFrame = components["schemas"]["ServerFrame"];
 export type SessionList = components["schemas"]["SessionList"];
 export type SessionOut = components["schemas"]["SessionOut"];
 export type StreamEnd = components["schemas"]["StreamEnd"];
 export type StreamFrame = components["schemas"]["StreamFrame"];
+export type TitleIn = components["schemas"]["TitleIn"];
 export type TurnOut = components["schemas"]["TurnOut"];
 export type TurnRef = components["schemas"]["TurnRef"];
 export type TurnRetry = components["schemas"]["TurnRetry"];
 export type TurnStart = components["schemas"]["TurnStart"];
 export type $defs = Record<string, never>;
-export type operations = Record<string, never>;
+export interface operations {
+  conversations_edge_routes_conversation_list: {
+    parameters: {
+      query?: {
+        before?: string;
+        limit?: number;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ConversationPage"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_conversation_create: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        "application/json": components["schemas"]["ConversationCreate"];
+      };
+    };
+    responses: {
+      /** @description Created */
+      201: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_conversation_read: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ConversationState"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_conversation_delete: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_conversation_rename: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        "application/json": components["schemas"]["TitleIn"];
+      };
+    };
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_conversation_changes: {
+    parameters: {
+      query: {
+        since: number;
+      };
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ConversationState"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_leaf_select: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        "application/json": components["schemas"]["LeafIn"];
+      };
+    };
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_conversation_restore: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_me_me: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["MeOut"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_message_delete: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_message_edit: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        "application/json": components["schemas"]["EditIn"];
+      };
+    };
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_message_regenerate: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        "application/json": components["schemas"]["AgainIn"];
+      };
+    };
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_me_models: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ModelList"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_turn_start: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        "application/json": components["schemas"]["TurnStart"];
+      };
+    };
+    responses: {
+      /** @description Created */
+      201: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_turn_retry: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        "application/json": components["schemas"]["AgainIn"];
+      };
+    };
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_turn_stop: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+}
