@@ -1,14 +1,18 @@
 """Jobs: thin entry points; each carries ids only and is idempotent.
 
 The jobs process runs them in threads, where Celery enforces no time limits: each is bound by the
-time-outs of Redis and the database, and the sweep by a budget of its own.
+time-outs of Redis and the database, the sweep by a budget of its own, a download by those of
+`llamaweb.lib.outbound`.
 """
 
 from __future__ import annotations
 
-from celery import shared_task
+from typing import Any
 
-from inference.registry import generations
+from celery import shared_task
+from celery.signals import worker_shutting_down
+
+from inference.registry import download_job, downloads, generations
 
 
 @shared_task(name="inference.tasks.generation_finalise", queue="turns")  # type: ignore[untyped-decorator]
@@ -21,3 +25,21 @@ def generation_finalise(generation_id: str) -> bool:
 def generation_sweep() -> dict[str, int]:
     """Bring open rows and the queue together again."""
     return generations.generation_sweep()
+
+
+@shared_task(name="inference.tasks.model_download", queue="work")  # type: ignore[untyped-decorator]
+def model_download(file_id: int) -> str:
+    """Fetch a model file, or what is missing of it."""
+    return download_job.model_download(file_id)
+
+
+@shared_task(name="inference.tasks.model_download_sweep", queue="turns", expires=5)  # type: ignore[untyped-decorator]
+def model_download_sweep() -> int:
+    """Look after downloads that wait or whose job was killed."""
+    return downloads.model_download_sweep()
+
+
+@worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]
+def _stop_downloads(**_kwargs: Any) -> None:
+    """The next process goes on where this one is."""
+    download_job.stopping.set()

@@ -129,7 +129,10 @@ class _Reader:
 
     def _value(self, kind: int, *, keep: bool) -> object:
         if kind == _STRING:
-            return self._short_text() if keep else self._skip_string()
+            if keep:
+                return self._short_text()
+            self._skip_string()
+            return None
         if kind == _ARRAY:
             self._skip_array(1)
             return None

@@ -11,6 +11,11 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+# Special ones of IANA's registries that Python's tables don't know, or not in every release.
+SPECIAL: Final = tuple(
+    ipaddress.ip_network(text)
+    for text in ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20", "5f00::/16")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ def is_public(address: Address) -> bool:
             return is_public(inner)
         if address.is_site_local or address.teredo is not None:
             return False
+    if any(address.version == network.version and address in network for network in SPECIAL):
+        return False
     return address.is_global and not (
         address.is_multicast or address.is_reserved or address.is_unspecified
     )

@@ -52,6 +52,8 @@ def check_url(url: str) -> httpx2.URL:
         raise InvalidError("this is not an address (URL)", param="url") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise InvalidError("the address must begin with https:// or http://", param="url")
+    if parsed.port is not None and not 0 < parsed.port < 65536:
+        raise InvalidError("the address has a port that can't be", param="url")
     if parsed.userinfo:
         raise InvalidError("the address must not hold a user or password", param="url")
     return parsed

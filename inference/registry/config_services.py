@@ -1,0 +1,255 @@
+"""What an administrator does with models. Each act and its audit event share one transaction.
+
+Engines are started and ended by the supervisor, which reads what is wanted here every second.
+`wanted` and `is_default` are changed without touching `updated_at`: a new `updated_at` restarts
+the engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from inference.models import ModelConfig, ModelFile
+from inference.registry.files import file_add
+from inference.registry.selectors import DEFAULT_NAMES
+from llamaweb.accounts.models import AuditAction
+from llamaweb.accounts.services import audit_record
+from llamaweb.lib.errors import InvalidError
+
+if TYPE_CHECKING:
+    from llamaweb.accounts.models import User
+
+# What a form may change.
+FIELDS = (
+    "name",
+    "is_enabled",
+    "num_slots",
+    "context_len",
+    "threads",
+    "flash_attention",
+    "gpu_layers",
+    "main_gpu",
+    "tensor_split",
+    "chat_template",
+)
+Wanted = ModelConfig.Wanted
+
+
+def name_check(name: str, *, but: int | None = None) -> str:
+    """`name`, if a model can be called so.
+
+    Raises:
+        InvalidError: out of bounds, reserved, or another model's (whose id isn't `but`).
+    """
+    try:
+        ModelConfig._meta.get_field("name").clean(name, None)
+    except ValidationError as error:
+        raise InvalidError(" ".join(error.messages), param="name") from error
+    if name.lower() in DEFAULT_NAMES:
+        raise InvalidError("this name is reserved", param="name")
+    others = ModelConfig.objects.filter(name=name)
+    if (others if but is None else others.exclude(pk=but)).exists():
+        raise InvalidError("there is a model of this name already", param="name")
+    return name
+
+
+def model_config_add(
+    *,
+    name: str,
+    path: str,
+    load: bool = False,
+    actor: User | None = None,
+    address: str | None = None,
+) -> ModelConfig:
+    """A model of a file that lies on this server.
+
+    Raises:
+        InvalidError: the name can't be used, or there is no model in the file.
+    """
+    with transaction.atomic():
+        name_check(name)
+        file = file_add(path=path, created_by=actor)
+        return config_of_file(file, name=name, load=load, actor=actor, address=address)
+
+
+def config_of_file(
+    file: ModelFile, *, name: str, load: bool, actor: User | None, address: str | None = None
+) -> ModelConfig:
+    """A model of a `ready` file, under a checked name; in a transaction."""
+    config = ModelConfig.objects.create(
+        name=name,
+        file=file,
+        wanted=Wanted.LOADED if load else Wanted.UNLOADED,
+        is_default=not ModelConfig.objects.filter(is_default=True).exists(),
+        num_slots=settings.ENGINE_SLOTS,
+        threads=settings.ENGINE_THREADS,
+        gpu_layers=settings.GPU_LAYERS,
+    )
+    audit_record(
+        action=AuditAction.MODEL_CONFIG_ADDED,
+        actor=actor,
+        target=config,
+        address=address,
+        name=name,
+        file=str(file),
+        wanted=config.wanted,
+    )
+    return config
+
+
+def model_config_change(
+    *, config: ModelConfig, actor: User | None = None, address: str | None = None
+) -> bool:
+    """Store what a form changed in `config` (FIELDS); the engine starts anew. False: nothing.
+
+    Raises:
+        InvalidError: the change isn't allowed now; see `change_check`.
+    """
+    with transaction.atomic():
+        before = ModelConfig.objects.select_for_update().get(pk=config.pk)
+        changed = [name for name in FIELDS if getattr(before, name) != getattr(config, name)]
+        if not changed:
+            return False
+        change_check(before, config, changed)
+        config.save(update_fields=[*changed, "updated_at"])
+        names = {"name_before": before.name} if "name" in changed else {}
+        audit_record(
+            action=AuditAction.MODEL_CONFIG_CHANGED,
+            actor=actor,
+            target=config,
+            address=address,
+            name=config.name,
+            changed=changed,
+            is_enabled=config.is_enabled,
+            **names,
+        )
+    return True
+
+
+def change_check(before: ModelConfig, after: ModelConfig, changed: list[str]) -> None:
+    """Whether the fields `changed` may go from `before` to `after`.
+
+    The name is the queue's and the conversations': it changes only while nothing is served under
+    it, and the environment's model is named by the environment.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    if "name" in changed:
+        name_check(after.name, but=before.pk)
+        if before.is_starter:
+            raise InvalidError("the environment names this model", param="name")
+        if is_served(before):
+            raise InvalidError("unload the model before you rename it", param="name")
+    if "is_enabled" in changed and before.is_default and not after.is_enabled:
+        raise InvalidError("make another model the default first", param="is_enabled")
+
+
+def is_served(config: ModelConfig) -> bool:
+    """Whether an engine is to run for it."""
+    return config.is_enabled and config.wanted == Wanted.LOADED
+
+
+def model_config_delete(
+    *, config: ModelConfig, actor: User | None = None, address: str | None = None
+) -> None:
+    """Forget a model; its file stays.
+
+    Raises:
+        InvalidError: it is the default, the environment's, or loaded.
+    """
+    with transaction.atomic():
+        row = ModelConfig.objects.select_for_update().get(pk=config.pk)
+        reason = delete_refusal(row)
+        if reason:
+            raise InvalidError(reason)
+        audit_record(
+            action=AuditAction.MODEL_CONFIG_DELETED,
+            actor=actor,
+            target=row,
+            address=address,
+            name=row.name,
+        )
+        row.delete()
+
+
+def delete_refusal(config: ModelConfig) -> str:
+    """Why a model can't be deleted now; "" if it can."""
+    if config.is_default:
+        return f"{config.name} is the default model; make another one the default first"
+    if config.is_starter:
+        return f"{config.name} comes from the environment and would come back; disable it"
+    if is_served(config):
+        return f"{config.name} is loaded; unload it first"
+    return ""
+
+
+def model_default_set(
+    *, config: ModelConfig, actor: User | None = None, address: str | None = None
+) -> bool:
+    """Make `config` the default, the only one. False: it was.
+
+    Raises:
+        InvalidError: it is disabled.
+    """
+    with transaction.atomic():
+        rows = {row.pk: row for row in ModelConfig.objects.select_for_update().order_by("pk")}
+        row = rows[config.pk]
+        if row.is_default:
+            return False
+        if not row.is_enabled:
+            raise InvalidError(f"{row.name} is disabled; enable it first")
+        before = next((other.name for other in rows.values() if other.is_default), "")
+        ModelConfig.objects.filter(is_default=True).update(is_default=False)
+        ModelConfig.objects.filter(pk=row.pk).update(is_default=True)
+        audit_record(
+            action=AuditAction.MODEL_DEFAULT_SET,
+            actor=actor,
+            target=row,
+            address=address,
+            name=row.name,
+            name_before=before,
+        )
+    return True
+
+
+def model_load(*, config: ModelConfig, **who: Any) -> bool:
+    """Have an engine run for it. False: it was wanted already.
+
+    Raises:
+        InvalidError: it is disabled.
+    """
+    return _want(config, Wanted.LOADED, AuditAction.MODEL_LOADED, **who)
+
+
+def model_drain(*, config: ModelConfig, **who: Any) -> bool:
+    """Take no new requests, let running answers end, then unload. False: it is unloaded or so."""
+    return _want(config, Wanted.DRAINED, AuditAction.MODEL_DRAINED, **who)
+
+
+def model_unload(*, config: ModelConfig, **who: Any) -> bool:
+    """End its engine within seconds; what runs ends with an error. False: it was unloaded."""
+    return _want(config, Wanted.UNLOADED, AuditAction.MODEL_UNLOADED, **who)
+
+
+def _want(
+    config: ModelConfig,
+    wanted: ModelConfig.Wanted,
+    action: AuditAction,
+    *,
+    actor: User | None = None,
+    address: str | None = None,
+) -> bool:
+    with transaction.atomic():
+        row = ModelConfig.objects.select_for_update().get(pk=config.pk)
+        if row.wanted == wanted or (wanted == Wanted.DRAINED and row.wanted == Wanted.UNLOADED):
+            return False
+        if wanted == Wanted.LOADED and not row.is_enabled:
+            raise InvalidError(f"{row.name} is disabled; enable it first")
+        ModelConfig.objects.filter(pk=row.pk).update(wanted=wanted)
+        audit_record(action=action, actor=actor, target=row, address=address, name=row.name)
+    return True
