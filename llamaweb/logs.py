@@ -16,18 +16,22 @@ import structlog
 # The other formatters print local variables, which may hold prompt text.
 _PLAIN = structlog.dev.plain_traceback
 _QUERY_RE = re.compile(r"(/[^\s?\"']*)\?[^\s\"']+")
+# Paths that are secrets: whoever reads the log must not be able to use them.
+_SECRET_RE = re.compile(r"(/setup/|/accounts/password/reset/key/)[^\s/\"']+")
+_ADDRESS_FIELDS = ("event", "path")
 
 
 def hide_query(text: str) -> str:
-    """`text` with the query string of every path replaced by `?…`."""
-    return _QUERY_RE.sub(r"\1?…", text)
+    """`text` with the query string of every path, and the token of a one-time link, as `…`."""
+    return _SECRET_RE.sub(r"\1…", _QUERY_RE.sub(r"\1?…", text))
 
 
 def _hide_queries(
     _logger: Any, _name: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    if isinstance(event.get("event"), str):
-        event["event"] = hide_query(event["event"])
+    for field in _ADDRESS_FIELDS:
+        if isinstance(event.get(field), str):
+            event[field] = hide_query(event[field])
     return event
 
 

@@ -13,14 +13,15 @@ from django.db.models import Q
 from django.utils import timezone
 
 from llamaweb.accounts import keys
-from llamaweb.accounts.models import ApiKey
-from llamaweb.lib.errors import AuthenticationError
+from llamaweb.accounts.models import ApiKey, User
+from llamaweb.lib.errors import AuthenticationError, NotFoundError
 
 LAST_USED_EVERY = dt.timedelta(minutes=1)
 # A well-formed key nobody has is asked for once in this time; a new key is random, so it can't
 # have been asked for before it existed.
 UNKNOWN_KEPT_S = 5.0
 UNKNOWN_KEPT_COUNT = 1024
+REVOKED_SHOWN = 50
 INVALID_KEY = "Invalid API Key"
 
 
@@ -84,3 +85,23 @@ def _note_use(key: ApiKey, now: dt.datetime) -> None:
     stale = Q(last_used_at=None) | Q(last_used_at__lte=limit)
     if ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now):
         key.last_used_at = now
+
+
+def api_keys_of(user: User) -> list[ApiKey]:
+    """The keys of `user`, the newest first: all that aren't revoked, and some that are."""
+    keys = user.api_keys.all()
+    revoked = keys.exclude(revoked_at=None).order_by("-revoked_at")[:REVOKED_SHOWN]
+    found = [*keys.filter(revoked_at=None), *revoked]
+    return sorted(found, key=lambda key: (key.created_at, key.pk), reverse=True)
+
+
+def api_key_of(*, user: User, key_id: int) -> ApiKey:
+    """A key of `user`.
+
+    Raises:
+        NotFoundError: absent, or somebody else's.
+    """
+    key = user.api_keys.filter(pk=key_id).first()
+    if key is None:
+        raise NotFoundError("there is no such key")
+    return key

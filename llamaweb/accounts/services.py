@@ -61,9 +61,10 @@ def api_key_create(
         InvalidError: no or too long a name, unknown scope, expiry in the past, too many keys.
     """
     now = timezone.now()
-    _check(user, name, scopes, expires_at, now)
     raw = keys.new_key()
     with transaction.atomic():
+        User.objects.select_for_update().get(pk=user.pk)  # two at once can't pass the bound
+        _check(user, name, scopes, expires_at, now)
         key = ApiKey.objects.create(
             user=user,
             name=name.strip(),
@@ -92,8 +93,9 @@ def _check(
     expires_at: dt.datetime | None,
     now: dt.datetime,
 ) -> None:
-    if not 0 < len(name.strip()) <= NAME_LEN:
-        raise InvalidError(f"the name must have 1 to {NAME_LEN} characters", param="name")
+    if not 0 < len(name.strip()) <= NAME_LEN or not name.isprintable():
+        message = f"the name must have 1 to {NAME_LEN} printable characters"
+        raise InvalidError(message, param="name")
     unknown = [scope for scope in scopes if scope not in Scope.values]
     if unknown or not scopes:
         allowed = ", ".join(Scope.values)

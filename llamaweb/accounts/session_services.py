@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allauth.usersessions.models import UserSession
-from django.contrib.auth import BACKEND_SESSION_KEY
+from django.contrib.auth import BACKEND_SESSION_KEY, logout
+from django.contrib.sessions.backends.cached_db import SessionStore
 from django.db import transaction
 from django.http import HttpRequest
 
@@ -36,10 +37,15 @@ def session_seen(request: HttpRequest) -> None:
     UserSession.objects.create_from_request(request)
 
 
-def session_end(*, user: User, session_id: int, address: str | None = None) -> int:
-    """End one session of `user`; how many were ended: 0 when it isn't (theirs) any more."""
-    chosen = UserSession.objects.filter(user=user, pk=session_id)
-    return _end(user, chosen, address)
+def session_end(*, request: HttpRequest, session_id: int) -> int:
+    """End one session of the user who asks; how many: 0 when it isn't theirs (any more)."""
+    assert isinstance(request.user, User)
+    user, current = request.user, request.session.session_key
+    chosen = list(UserSession.objects.filter(user=user, pk=session_id))
+    num_ended = _end(user, chosen, request.META.get("REMOTE_ADDR"))
+    if any(session.session_key == current for session in chosen):
+        logout(request)
+    return num_ended
 
 
 def sessions_end(*, user: User, keep: str | None, address: str | None = None) -> int:
@@ -59,6 +65,9 @@ def _end(user: User, sessions: Iterable[UserSession], address: str | None) -> in
         ended = list(sessions)
         for session in ended:
             session.end()
+        # Once more when nobody can read the row: a request between may have cached it again.
+        gone = [session.session_key for session in ended]
+        transaction.on_commit(lambda: _forget(gone))
         if ended:
             audit_record(
                 action=AuditAction.SESSIONS_ENDED,
@@ -69,3 +78,8 @@ def _end(user: User, sessions: Iterable[UserSession], address: str | None) -> in
                 num_ended=len(ended),
             )
     return len(ended)
+
+
+def _forget(session_keys: list[str]) -> None:
+    for session_key in session_keys:
+        SessionStore().delete(session_key)

@@ -130,3 +130,14 @@ def users_delete(
                 action=AuditAction.USER_DELETED, target=user, username=user.get_username(), **who
             )
             user.delete()
+
+
+def preferences_set(*, user: User, theme: str | None = None, language: str | None = None) -> User:
+    """How the app looks for `user`; None: leave it."""
+    wanted = {"theme": theme, "language": language}
+    changed = {name: value for name, value in wanted.items() if value is not None}
+    for name, value in changed.items():
+        setattr(user, name, value)
+    if changed:
+        User.objects.filter(pk=user.pk).update(**changed)
+    return user

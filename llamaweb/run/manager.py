@@ -31,6 +31,7 @@ from llamaweb.run.config import (
     write_config,
 )
 from llamaweb.run.console import Console
+from llamaweb.run.first_user import FirstUser
 from llamaweb.run.health import Watch
 from llamaweb.run.instance import (
     InstanceError,
@@ -65,6 +66,8 @@ class Manager:
         self.environ = child_environment(config.env)
         self.console = Console(data_dir.logs, supervisord_log(data_dir), found, verbose=verbose)
         self.health = Watch(config.env)
+        self.first_user = FirstUser(self.environ, data_dir.logs / "setup_link.log")
+        self.is_ready = False
         self.sources = SourceWatch(ROOT) if dev else None
         self.supervisord: subprocess.Popen[bytes] | None = None
         self.started_ts = 0.0
@@ -82,6 +85,7 @@ class Manager:
         try:
             self._start()
             self.health.start()
+            self.first_user.start()
             while self.signal_ts is None and status == 0:
                 status = self._tick()
                 time.sleep(POLL_S)
@@ -105,6 +109,7 @@ class Manager:
         self._reap()
         self.console.poll()
         self._tell_health()
+        self._tell_ready()
         self._reload_changed()
         if self.supervisord is None:
             if time.monotonic() >= self.restart_ts:
@@ -152,12 +157,19 @@ class Manager:
             reason = self.health.news.get_nowait()
             if reason:
                 self.console.show("health", f"not ready: {reason}")
-                return
-            python = sys.executable.removeprefix(f"{ROOT}/")
-            say(f"llamaweb is ready at {self.boot.env.url}")
-            say(f"  first user: {python} manage.py createsuperuser")
-            say(f"  API key:    {python} manage.py create_api_key USER --name NAME")
-            say("  stop:       Ctrl-C")
+            self.is_ready = not reason
+
+    def _tell_ready(self) -> None:
+        """Once, when the server answers and we know whether it needs its first user."""
+        if not self.is_ready or not self.first_user.is_done:
+            return
+        self.is_ready = False
+        python = sys.executable.removeprefix(f"{ROOT}/")
+        say(f"llamaweb is ready at {self.boot.env.url}")
+        if line := self.first_user.line(python):
+            say(line)
+        say(f"  API key:    {python} manage.py create_api_key USER --name NAME")
+        say("  stop:       Ctrl-C")
 
     def _reload_changed(self) -> None:
         names = self.sources.changed() if self.sources is not None else ()

@@ -73,6 +73,8 @@ def test_text_has_the_same_and_no_local_variables() -> None:
         ('"/a/b?x=1&y=2"', '"/a/b?…"'),
         ("is this so? yes", "is this so? yes"),
         ("/a?", "/a?"),
+        ("GET /setup/Abc-1_2/ HTTP", "GET /setup/…/ HTTP"),
+        ("/accounts/password/reset/key/1-abc-def/", "/accounts/password/reset/key/…/"),
     ],
 )
 def test_queries_are_hidden(text: str, hidden: str) -> None:

@@ -34,7 +34,9 @@ def answers(stack: Stack) -> bool:
 
 def test_prints_the_address_once_it_answers(running: Stack) -> None:
     running.wait_output(rf"llamaweb is ready at {running.base_url}\n")
-    running.wait_output(r"manage\.py createsuperuser\n.*manage\.py create_api_key")
+    running.wait_output(
+        rf"first user: {running.base_url}/setup/[\w-]+/ \(works once.*\n.*manage\.py create_api_key"
+    )
     assert running.get("/health") == (200, {"status": "ok"})
 
 

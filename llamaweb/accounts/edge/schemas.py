@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from llamaweb.accounts.services import NAME_LEN
 
@@ -58,7 +58,7 @@ class KeyIn(In):
     """A new key with the scope to use the API. `expires_at`: null for never."""
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_LEN)]
-    expires_at: datetime | None = None
+    expires_at: AwareDatetime | None = None
 
 
 class KeyCreated(BaseModel):

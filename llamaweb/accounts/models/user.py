@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib.auth.models import AbstractUser, UserManager
-from django.db import models
+from django.db import models, transaction
 from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
@@ -26,6 +26,27 @@ class Language(models.TextChoices):
     GERMAN = "de", "Deutsch"
 
 
+if TYPE_CHECKING:
+    _UserManager = UserManager["User"]
+else:
+    _UserManager = UserManager
+
+
+class Users(_UserManager):
+    """Django's, but the command `createsuperuser` leaves an audit event."""
+
+    use_in_migrations = False
+
+    def create_superuser(self, *args: Any, **kwargs: Any) -> User:
+        """Make an administrator and write it down."""
+        from llamaweb.accounts.user_services import user_created  # stands above the models
+
+        with transaction.atomic():
+            user = super().create_superuser(*args, **kwargs)
+            user_created(user=user)
+        return user
+
+
 class User(AbstractUser):
     """A person. The e-mail address is optional; whatever is given belongs to one user only."""
 
@@ -36,7 +57,7 @@ class User(AbstractUser):
     language = models.CharField(
         _("language"), max_length=8, choices=Language.choices, default="", blank=True
     )
-    objects: ClassVar = UserManager()
+    objects: ClassVar = Users()
 
     class Meta(AbstractUser.Meta):
         constraints: ClassVar = [
