@@ -1,14 +1,17 @@
 import { mount } from "svelte";
 
 import App from "./App.svelte";
-import { catalogueFor } from "./i18n";
+import { createApp } from "./stores/app.svelte";
 import "./styles/tokens.css";
 import "./styles/base.css";
+import "./styles/controls.css";
+import "./styles/icons.css";
+import "./styles/prose.css";
+import type { MeOut } from "./types/api";
 
 const target = document.getElementById("app");
-if (target === null) {
-  throw new Error("the page has no element #app");
+const boot = document.getElementById("boot");
+if (target === null || boot === null) {
+  throw new Error("the page has no element #app or #boot");
 }
-const { language, words } = catalogueFor(navigator.languages);
-document.documentElement.lang = language;
-mount(App, { target, props: { words, origin: location.origin } });
+mount(App, { target, props: { app: createApp(JSON.parse(boot.textContent) as MeOut) } });
