@@ -20,8 +20,9 @@ from inference.registry.generations import (
     generation_submit_committed,
 )
 from inference.registry.results import GenerationResult, generation_result, generation_results
-from inference.registry.selectors import ModelInfo
+from inference.registry.selectors import ModelInfo, not_loaded
 from llamaweb.accounts.database import in_database
+from llamaweb.lib.errors import UnavailableError
 
 __all__ = [
     "START",
@@ -48,6 +49,7 @@ __all__ = [
     "model_load",
     "model_resolve",
     "model_resolve_now",
+    "refuse_unloaded",
     "streams_close",
 ]
 
@@ -134,6 +136,16 @@ async def model_resolve(name: str | None) -> ModelInfo:
     return await in_database(selectors.model_resolve)(name)
 
 
+def refuse_unloaded(info: ModelInfo) -> None:
+    """For callers who wait for their answer.
+
+    Raises:
+        UnavailableError: an administrator has unloaded the model.
+    """
+    if not info.is_loaded:
+        raise UnavailableError(not_loaded(info.name))
+
+
 def model_resolve_now(name: str | None) -> ModelInfo:
     """`model_resolve` for synchronous callers."""
     return selectors.model_resolve(name)
@@ -151,7 +163,10 @@ async def engine_list(model: str) -> tuple[EngineStatus, ...]:
 
 async def engine_status(name: str | None = None) -> EngineSummary:
     """Whether the model (the default one if None) is served, and why not."""
-    model = (await model_resolve(name)).name
+    info = await model_resolve(name)
+    model = info.name
+    if not info.is_loaded:
+        return EngineSummary(False, not_loaded(model), model)
     engines = await engine_list(model)
     reason = "no engine has started yet"
     for engine in engines:

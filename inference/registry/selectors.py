@@ -14,13 +14,14 @@ MAX_SHOWN_CHARS = 100  # of a caller's text in a message
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """A model as callers see it. `created`: seconds since the epoch. `is_demo`: the tiny one that
-    comes along, to begin with."""
+    comes along, to begin with. `is_loaded`: an engine is to run for it, so requests may wait."""
 
     name: str
     created: int
     num_slots: int
     engine_class: str
     is_demo: bool = False
+    is_loaded: bool = True
 
 
 def model_info(config: ModelConfig) -> ModelInfo:
@@ -31,7 +32,13 @@ def model_info(config: ModelConfig) -> ModelInfo:
         num_slots=config.num_slots,
         engine_class=config.engine_class,
         is_demo=config.is_starter and config.engine_class == "llama" and not config.model_path,
+        is_loaded=config.wanted == ModelConfig.Wanted.LOADED,
     )
+
+
+def not_loaded(name: str) -> str:
+    """What is said of a model that an administrator has unloaded."""
+    return f"model {name} is not loaded"
 
 
 def model_list() -> list[ModelInfo]:

@@ -21,6 +21,7 @@ WATCHDOG_LOOKS = 60  # looks (one a second) without a step or a sign of life: it
 SILENT_S = 5.0  # a heartbeat older than this is no sign of life
 STOP_S = 6.0  # an engine that hasn't drained by then is killed
 KILL_S = 2.0
+DRAIN_S = 2 * 3600.0  # what runs has a deadline of its own; an engine that outlives all is killed
 
 
 class SupervisedEngine:
@@ -35,11 +36,17 @@ class SupervisedEngine:
         self._steps = -1
         self._looks = 0
         self._ends_ts: float | None = None
+        self._is_hurried = False
 
     @property
     def is_running(self) -> bool:
         """Whether a process lives."""
         return self._process is not None
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it ends once what runs has ended."""
+        return self._ends_ts is not None and not self._is_hurried
 
     @property
     def unservable_reason(self) -> str | None:
@@ -100,9 +107,17 @@ class SupervisedEngine:
             ),
         )
 
-    def end(self, now: float) -> None:
-        """Ask it to drain, never start it again; `look_after` kills it when it takes too long."""
+    def drain(self, now: float) -> None:
+        """Let what runs end, take nothing more, never start it again; `end` makes it hurry."""
         if self._ends_ts is None:
+            self._ends_ts = now + DRAIN_S
+            if self._process is not None:
+                self._process.drain()
+
+    def end(self, now: float) -> None:
+        """Have it end within seconds, never start it again; `look_after` kills it if it doesn't."""
+        if not self._is_hurried:
+            self._is_hurried = True
             self._ends_ts = now + STOP_S
             if self._process is not None:
                 self._process.terminate()

@@ -92,8 +92,12 @@ class EngineProcess:
         return code
 
     def terminate(self) -> None:
-        """Ask it to drain."""
+        """Ask it to end within seconds."""
         self._signal(signal.SIGTERM)
+
+    def drain(self) -> None:
+        """Ask it to take nothing more and to end when what runs has ended."""
+        self._signal(signal.SIGUSR1)
 
     def kill(self) -> None:
         """End it now."""

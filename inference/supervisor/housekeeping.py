@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from inference.protocol.events import Failed
 from inference.queues.contract import Queue
+from inference.registry.selectors import not_loaded
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +36,19 @@ class Housekeeping:
 
     def refuse(self, model: str, reason: str) -> None:
         """End what waits for a model that nothing can serve."""
-        failure = Failed("model_unavailable", f"the model can't be loaded: {reason}")
-        refused = self._queue.fail_queued(model, failure)
+        self._fail_waiting(model, f"the model can't be loaded: {reason}")
+
+    def _fail_waiting(self, model: str, reason: str) -> None:
+        refused = self._queue.fail_queued(model, Failed("model_unavailable", reason))
         if refused:
             log.warning("model %s: %d requests refused: %s", model, len(refused), reason)
 
-    def refuse_strays(self, served: set[str]) -> None:
-        """End what waits for models that are disabled, renamed or gone."""
+    def refuse_strays(self, served: set[str], unloaded: set[str]) -> None:
+        """End what waits for models that are unloaded, disabled, renamed or gone."""
         for model in self._queue.models():
-            if model not in served:
+            if model in unloaded:
+                self._fail_waiting(model, not_loaded(model))
+            elif model not in served:
                 self.refuse(model, "it isn't served any more")
 
     def dispatch(self) -> None:

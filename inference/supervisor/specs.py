@@ -21,7 +21,7 @@ def engine_spec(config: ModelConfig, *, redis_url: str, use_extra_bufts: bool) -
     Raises:
         FailedError: the starter model is wanted and isn't installed.
     """
-    path = config.model_path
+    path = config.file.path if config.file is not None else config.model_path
     if config.engine_class == "llama" and not path:
         starter = find_starter_model()
         if starter is None:

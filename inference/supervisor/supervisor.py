@@ -21,9 +21,10 @@ from inference.supervisor.housekeeping import Housekeeping
 from llamaweb.lib.errors import UnavailableError
 
 log = logging.getLogger(__name__)
+Wanted = ModelConfig.Wanted
 
 TICK_S = 0.2
-DESIRED_EVERY_S = 2.0  # how often the database is asked what should run
+DESIRED_EVERY_S = 1.0  # how often the database is asked what should run
 SWEEP_EVERY_S = 1.0
 
 
@@ -69,14 +70,23 @@ class Supervisor:
     def _update_desired(self, now: float) -> None:
         """Take up new and changed configs; let the engines of others drain."""
         close_old_connections()
-        desired = {config.pk: config for config in ModelConfig.objects.filter(is_enabled=True)}
+        rows = ModelConfig.objects.filter(is_enabled=True).select_related("file")
+        enabled = {config.pk: config for config in rows}
+        desired = {pk: config for pk, config in enabled.items() if config.wanted == Wanted.LOADED}
         for pk, engine in list(self._engines.items()):
             config = desired.get(pk)
             if config is None or config.updated_at != engine.config.updated_at:
-                log.info("model %s was changed; its engine ends", engine.config.name)
-                engine.end(now)
+                log.info("model %s: its engine ends", engine.config.name)
                 self._ending.append(self._engines.pop(pk))
-        self._housekeeping.refuse_strays({config.name for config in desired.values()})
+        for engine in self._ending:
+            config = enabled.get(engine.config.pk)
+            if config is not None and config.wanted == Wanted.DRAINED:
+                engine.drain(now)
+            elif config is None or config.wanted == Wanted.UNLOADED or not engine.is_draining:
+                engine.end(now)
+        names = {config.name for config in desired.values()}
+        unloaded = {config.name for config in enabled.values()} - names
+        self._housekeeping.refuse_strays(names, unloaded)
         waiting = {engine.config.pk for engine in self._ending}
         for pk, config in desired.items():
             if pk not in self._engines and pk not in waiting:

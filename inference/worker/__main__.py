@@ -33,6 +33,7 @@ def main() -> int:
         queue = RedisQueue(sync_client(spec.redis_url), spec.redis_prefix, config)
         worker = Worker(spec, queue, config)
         signal.signal(signal.SIGTERM, lambda *_: worker.drain())
+        signal.signal(signal.SIGUSR1, lambda *_: worker.drain(patient=True))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches the manager
         worker.serve()
     except (DecodeError, InvalidError, FailedError) as error:

@@ -19,6 +19,7 @@ from inference.worker.intake import Intake
 from inference.worker.loop import Loop
 from inference.worker.outlet import Outlet
 from inference.worker.running import RunningSet
+from inference.worker.vitals import Vitals
 from llamaweb.lib.clock import SystemClock
 from llamaweb.lib.errors import UnavailableError
 
@@ -38,6 +39,8 @@ class Worker:
         self._engine: StepEngine | None = None
         self._loop: Loop | None = None
         self._drain = threading.Event()
+        self._is_patient = False
+        self._vitals = Vitals()
         self._heartbeat = Heartbeat(
             model=spec.model,
             engine_id=spec.engine_id,
@@ -50,8 +53,13 @@ class Worker:
             info=self._info,
         )
 
-    def drain(self) -> None:
-        """Claim nothing more, end what runs, then let `serve` return. Safe in a signal handler."""
+    def drain(self, *, patient: bool = False) -> None:
+        """Claim nothing more, end what runs, then let `serve` return. Safe in a signal handler.
+
+        `patient`: what runs gets all the time that its own deadline gives it, until `drain` is
+        called again without.
+        """
+        self._is_patient = patient
         self._drain.set()
 
     def serve(self) -> None:
@@ -109,9 +117,10 @@ class Worker:
         self._heartbeat.state = "draining"
         self._heartbeat.now()
         intake.stop()
-        until = time.monotonic() + DRAIN_S
-        while len(self._running) and time.monotonic() < until:
+        hurried_s = 0.0
+        while len(self._running) and hurried_s < DRAIN_S:
             time.sleep(DRAIN_LOOK_S)
+            hurried_s = 0.0 if self._is_patient else hurried_s + DRAIN_LOOK_S
         loop.stop()
 
     def _hand_back(self, engine: StepEngine) -> None:
@@ -132,9 +141,11 @@ class Worker:
 
     def _info(self) -> Mapping[str, float | int | str]:
         if self._engine is None:
-            return {}
+            return {**self._vitals.of({})}
+        stats = self._engine.stats()
         return {
-            **self._engine.stats(),
+            **stats,
+            **self._vitals.of(stats),
             "max_context": self._engine.max_context,
             "num_slots": self._spec.num_slots,
             "engine_class": self._spec.engine_class,

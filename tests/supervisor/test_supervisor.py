@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 class FakeEngine:
     def __init__(self, config: ModelConfig, _queue: Any) -> None:
         self.config, self.is_running, self.unservable_reason = config, True, None
-        self.looks, self.broken, self.ended = 0, False, False
+        self.looks, self.broken, self.ended, self.is_draining = 0, False, False, False
 
     def look_after(self, _now: float) -> None:
         self.looks += 1

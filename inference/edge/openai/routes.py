@@ -89,6 +89,7 @@ async def _model_body(info: ModelInfo, *, is_default: bool) -> dict[str, Any]:
 async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
     caller: Caller = request.auth  # type: ignore[attr-defined]
     info = await api.model_resolve(body.model)
+    api.refuse_unloaded(info)
     return SubmitContext(
         owner_key=caller.owner_key,
         cache_scope=caller.cache_scope,

@@ -1,0 +1,77 @@
+"""What a heartbeat says besides counters."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from inference.worker.vitals import RATE_OVER_S, Vitals, memory_bytes
+from llamaweb.lib.clock import ManualClock
+from tests.stack import wait_for
+from tests.worker.conftest import MODEL, WAIT_S, Bench, generate
+
+
+def test_rates_are_of_the_last_seconds() -> None:
+    clock = ManualClock()
+    vitals = Vitals(clock.monotonic)
+    tokens, rates = 0, []
+    for step in range(20):
+        info = vitals.of({"generated_tokens": tokens, "prompt_tokens": 100})
+        rates.append(info["tokens_per_s"])
+        clock.advance(0.5)
+        tokens += 10 if step < 10 else 0
+    assert rates[0] == 0.0
+    assert rates[1:11] == [20.0] * 10
+    assert rates[-1] == 0.0
+    assert info["prompt_tokens_per_s"] == 0.0
+    assert info["uptime_s"] == pytest.approx(19 * 0.5)
+    assert 0 < len(vitals._seen) <= RATE_OVER_S / 0.5 + 2
+
+
+def test_two_beats_at_once_divide_by_nothing() -> None:
+    vitals = Vitals(ManualClock().monotonic)
+    for _ in range(3):
+        assert vitals.of({"generated_tokens": 5})["tokens_per_s"] == 0.0
+
+
+def test_memory() -> None:
+    assert memory_bytes() > 2**20
+
+
+def test_an_engine_says_it(bench: Bench) -> None:
+    bench.start(delay_ms=5)
+    bench.submit(generate("a long text, letter by letter" * 9))
+
+    def rate() -> float:
+        (engine,) = bench.queue.engines(MODEL)
+        assert engine.info["pid"] == os.getpid()
+        return float(engine.info["tokens_per_s"])
+
+    assert wait_for("a rate", rate, WAIT_S) > 0
+
+
+def test_a_patient_drain_lets_answers_end_and_takes_nothing_more(bench: Bench) -> None:
+    worker = bench.start(delay_ms=5)
+    gid = bench.submit(generate("a long text, letter by letter" * 9))
+    bench.wait_text(gid, 5)
+    worker.drain(patient=True)
+    later = bench.submit(generate("later"))
+    log = bench.ended(gid)
+    assert len(log.token_ids) > 200
+    wait_for("its end", lambda: bench.queue.engines(MODEL)[0].state == "stopped", WAIT_S)
+    status = bench.queue.status(MODEL, later)
+    assert status is not None
+    assert status.state == "queued"
+
+
+def test_a_drain_can_be_hurried(bench: Bench) -> None:
+    worker = bench.start(delay_ms=200)
+    gid = bench.submit(generate("a long text, letter by letter" * 99))
+    bench.wait_text(gid, 1)
+    worker.drain(patient=True)
+    worker.drain()
+    wait_for("its end", lambda: bench.queue.engines(MODEL)[0].state == "stopped", WAIT_S)
+    status = bench.queue.status(MODEL, gid)
+    assert status is not None
+    assert (status.state, status.deaths) == ("queued", 0)
