@@ -12,7 +12,7 @@ PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat faults screenshots lock clean
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat faults screenshots messages lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ faults: install-dev ## Kill processes in the middle of answers, N schedules (N=5
 
 screenshots: install-dev ## Draw docs/screenshots anew
 	@$(BIN)/python -m tests.browser.screenshots
+
+messages: install-dev ## Bring locale/ up to date with the texts of the sources
+	@$(BIN)/python -m tests.messages
 
 lock: install-dev ## Write all locks anew from pyproject.toml and package.json
 	$(COMPILE) pyproject.toml -o requirements.lock

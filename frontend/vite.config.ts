@@ -8,7 +8,7 @@ export default defineConfig({
   build: {
     manifest: "manifest.json",
     outDir: "dist",
-    rolldownOptions: { input: "src/main.ts" },
+    rolldownOptions: { input: ["src/main.ts", "src/styles/pages.css"] },
   },
   server: {
     // The page comes from Django's address, the modules from here.
