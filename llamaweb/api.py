@@ -161,6 +161,7 @@ openai_api = openai_family("openai", "inference.edge.openai.routes.router")
 app_api = app_family(
     "app",
     "conversations.edge.me.router",
+    "llamaweb.accounts.edge.routes.router",
     "conversations.edge.routes.router",
     "conversations.edge.sse.router",
 )

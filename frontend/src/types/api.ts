@@ -116,6 +116,50 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  "/api/app/keys": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * List own API keys
+     * @description All that work, and the newest that don't any more.
+     */
+    get: operations["llamaweb_accounts_edge_routes_key_list"];
+    put?: never;
+    /**
+     * Make an API key
+     * @description The only time its secret is shown.
+     */
+    post: operations["llamaweb_accounts_edge_routes_key_create"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/keys/{key_id}": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    post?: never;
+    /**
+     * Revoke an API key
+     * @description At once; one that is revoked already stays so.
+     */
+    delete: operations["llamaweb_accounts_edge_routes_key_revoke"];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   "/api/app/me": {
     parameters: {
       query?: never;
@@ -211,6 +255,90 @@ export interface paths {
     put?: never;
     post?: never;
     delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/password": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Change the own password
+     * @description This session goes on under a new cookie, all others end.
+     */
+    post: operations["llamaweb_accounts_edge_routes_password"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/preferences": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    /**
+     * Change theme and language
+     * @description The language goes into a cookie, too: pages before the login speak it as well.
+     */
+    patch: operations["llamaweb_accounts_edge_routes_preferences_change"];
+    trace?: never;
+  };
+  "/api/app/sessions": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * List signed-in devices
+     * @description The current one first.
+     */
+    get: operations["llamaweb_accounts_edge_routes_session_list"];
+    put?: never;
+    post?: never;
+    /**
+     * Sign all other devices out
+     * @description All but the current one.
+     */
+    delete: operations["llamaweb_accounts_edge_routes_sessions_delete"];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/api/app/sessions/{session_id}": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    post?: never;
+    /**
+     * Sign a device out
+     * @description The current one, too.
+     */
+    delete: operations["llamaweb_accounts_edge_routes_session_delete"];
     options?: never;
     head?: never;
     patch?: never;
@@ -1661,6 +1789,70 @@ export interface operations {
       };
     };
   };
+  llamaweb_accounts_edge_routes_key_list: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["KeyList"];
+        };
+      };
+    };
+  };
+  llamaweb_accounts_edge_routes_key_create: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        "application/json": components["schemas"]["KeyIn"];
+      };
+    };
+    responses: {
+      /** @description Created */
+      201: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["KeyCreated"];
+        };
+      };
+    };
+  };
+  llamaweb_accounts_edge_routes_key_revoke: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        key_id: number;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description No Content */
+      204: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+    };
+  };
   conversations_edge_me_me: {
     parameters: {
       query?: never;
@@ -1771,6 +1963,114 @@ export interface operations {
         };
         content: {
           "application/json": components["schemas"]["ModelList"];
+        };
+      };
+    };
+  };
+  llamaweb_accounts_edge_routes_password: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        "application/json": components["schemas"]["PasswordIn"];
+      };
+    };
+    responses: {
+      /** @description No Content */
+      204: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+    };
+  };
+  llamaweb_accounts_edge_routes_preferences_change: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        "application/json": components["schemas"]["PreferencesIn"];
+      };
+    };
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["PreferencesOut"];
+        };
+      };
+    };
+  };
+  llamaweb_accounts_edge_routes_session_list: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["SessionList"];
+        };
+      };
+    };
+  };
+  llamaweb_accounts_edge_routes_sessions_delete: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["Ended"];
+        };
+      };
+    };
+  };
+  llamaweb_accounts_edge_routes_session_delete: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        session_id: number;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["Ended"];
         };
       };
     };
