@@ -13,6 +13,7 @@ from conversations.edge.schemas import TITLE_LEN, Limits, MeOut, ModelList, Mode
 from conversations.parts import MAX_TEXT_CHARS
 from inference import api
 from inference.api import EngineSummary, ModelInfo
+from llamaweb.accounts.models import User
 from llamaweb.lib.errors import LlamawebError
 
 router = Router(tags=["me"])
@@ -30,20 +31,22 @@ LIMITS = Limits(
 @router.get("/me", response=MeOut, summary="Who is signed in")
 async def me(request: HttpRequest) -> HttpResponse:
     """The user, their preferences, models and bounds."""
-    user = user_of(request)
+    return json_reply(await me_state(user_of(request)))
+
+
+async def me_state(user: User) -> MeOut:
+    """The same for the page that brings it along."""
     infos = await api.model_list()
-    return json_reply(
-        MeOut.model_validate(
-            {
-                "username": user.get_username(),
-                "is_staff": user.is_staff,
-                "theme": user.theme,
-                "language": user.language,
-                "models": await _models(infos),
-                "has_only_starter_model": bool(infos) and all(info.is_demo for info in infos),
-                "limits": LIMITS,
-            }
-        )
+    return MeOut.model_validate(
+        {
+            "username": user.get_username(),
+            "is_staff": user.is_staff,
+            "theme": user.theme,
+            "language": user.language,
+            "models": await _models(infos),
+            "has_only_starter_model": bool(infos) and all(info.is_demo for info in infos),
+            "limits": LIMITS,
+        }
     )
 
 
