@@ -1,81 +1,222 @@
-import type { MeOut } from "../types/api";
-import type { Account, App, Chat, ConnectionState, ConversationList } from "../types/stores";
+import { Acts } from "../services/acts";
+import { Drafts } from "../services/drafts";
+import { Live } from "../services/live";
+import { goToLogin } from "../services/login";
+import { Rest } from "../services/rest";
+import type { MeOut, Open } from "../types/api";
+import type { ServerFrame } from "../types/frames";
+import type { App, ConnectionState } from "../types/stores";
+import { AccountStore } from "./account.svelte";
+import { ChatStore } from "./chat.svelte";
+import { ConversationListStore } from "./conversations.svelte";
+
+const ID = /^[A-Za-z0-9-]{1,40}$/;
 
 /** Who is signed in; goes to the login page when nobody is. Throws an `ErrorOut`. */
-export async function loadBoot(): Promise<MeOut> {
-  const response = await fetch("/api/app/me");
-  return (await response.json()) as MeOut;
+export function loadBoot(): Promise<MeOut> {
+  return new Rest(goToLogin).get<MeOut>("me");
 }
 
 /** The app for one tab; it connects at once. */
 export function createApp(boot: MeOut): App {
-  return new AppStore(boot);
+  const app = new AppStore(boot);
+  app.start();
+  return app;
 }
 
-class AppStore implements App {
-  connection = $state<ConnectionState>("connecting");
-  retryAt = $state<number | null>(null);
-  readonly account: Account;
-  readonly conversations: ConversationList;
-  readonly chat: Chat;
+export class AppStore implements App {
+  connection: ConnectionState = $state("connecting");
+  retryAt: number | null = $state(null);
+  readonly account: AccountStore;
+  readonly conversations: ConversationListStore;
+
+  readonly #rest = new Rest(goToLogin);
+  readonly #live: Live;
+  readonly #acts: Acts;
+  readonly #drafts: Drafts;
+  readonly #maxOpen: number;
+  /** Followed conversations, the one used last at the end. */
+  readonly #chats = new Map<string, ChatStore>();
+  /** The one that has no conversation yet. */
+  #blank: ChatStore;
+  #chat: ChatStore = $state.raw() as ChatStore;
+  /** Left because it was removed; shown again when that is undone. */
+  #leftId: string | null = null;
 
   constructor(boot: MeOut) {
-    const none = () => Promise.resolve();
-    const absent = () => Promise.reject(new Error("not there yet"));
-    this.account = {
-      me: boot,
-      models: boot.models,
-      refreshModels: none,
-      setPreferences: none,
-      keys: absent,
-      createKey: absent,
-      revokeKey: none,
-      changePassword: none,
-      sessions: absent,
-      endSession: none,
-      endOtherSessions: () => Promise.resolve(0),
-    };
-    this.conversations = {
-      rows: [],
-      isLoaded: false,
-      hasMore: false,
-      undo: null,
-      loadMore: none,
-      rename: none,
-      remove: none,
-      undoRemove: none,
-      dismissUndo: () => undefined,
-    };
-    this.chat = {
-      id: null,
-      conversation: null,
-      isLoading: false,
-      isAbsent: false,
-      path: [],
-      outgoing: null,
-      isRunning: false,
-      canWrite: true,
-      modelName: "",
-      draft: "",
-      error: null,
-      send: none,
-      sendAgain: none,
-      takeBack: () => undefined,
-      stop: none,
-      retry: none,
-      regenerate: none,
-      edit: none,
-      remove: none,
-      select: none,
-      dismissError: () => undefined,
-    };
+    this.#live = new Live({
+      hello: () => ({ type: "hello", feed: this.conversations.revision }),
+      opens: () => this.#opens(),
+      take: (frame) => this.#take(frame),
+      interrupted: () => this.#each((chat) => chat.interrupted()),
+      changed: (state, retryAt) => {
+        this.connection = state;
+        this.retryAt = retryAt;
+      },
+      checkSignedIn: () => this.#checkSignedIn(),
+    });
+    this.#acts = new Acts(this.#live, this.#rest);
+    this.#drafts = new Drafts(boot.username);
+    this.#maxOpen = Math.max(1, boot.limits.open_conversations);
+    this.account = new AccountStore(boot, this.#rest);
+    this.conversations = new ConversationListStore(this.#acts, this.#rest, {
+      removed: (id) => this.#removed(id),
+      restored: (id) => this.#restored(id),
+    });
+    this.#blank = this.#newChat(null);
+    this.#chat = this.#blank;
+  }
+
+  get chat(): ChatStore {
+    return this.#chat;
+  }
+
+  start(): void {
+    this.#live.start();
+    window.addEventListener("pagehide", this.#flush);
+  }
+
+  stop(): void {
+    window.removeEventListener("pagehide", this.#flush);
+    this.#live.stop();
+    this.#flush();
   }
 
   open(conversationId: string | null): void {
-    void conversationId;
+    this.#leftId = null;
+    this.#chat.flush();
+    if (conversationId === null) {
+      this.#chat = this.#blank;
+    } else if (conversationId !== this.#chat.id || this.#chat.isAbsent) {
+      this.#chat = this.#chatOf(conversationId);
+    }
   }
 
   reconnectNow(): void {
-    this.connection = "connecting";
+    this.#live.reconnectNow();
+  }
+
+  /** The chat of a conversation, followed from now on. */
+  #chatOf(id: string): ChatStore {
+    const known = this.#chats.get(id);
+    const chat = known ?? this.#newChat(id);
+    if (!ID.test(id)) {
+      chat.closed("gone"); // no such id can be; asking would be refused
+      return chat;
+    }
+    const isFollowed = known !== undefined && !known.isAbsent;
+    this.#use(id, chat);
+    if (!isFollowed) {
+      chat.revive();
+      this.#follow(chat);
+    }
+    return chat;
+  }
+
+  #newChat(id: string | null): ChatStore {
+    return new ChatStore(id, this.#acts, this.#drafts, {
+      began: (chat, newId) => {
+        if (chat === this.#blank) {
+          this.#blank = this.#newChat(null);
+        }
+        this.#use(newId, chat);
+        this.#follow(chat);
+      },
+    });
+  }
+
+  #follow(chat: ChatStore): void {
+    const { opening } = chat;
+    if (opening !== null) {
+      this.#live.open(opening);
+    }
+  }
+
+  /** Used now; the one that wasn't for the longest time is let go. */
+  #use(id: string, chat: ChatStore): void {
+    this.#chats.delete(id);
+    this.#chats.set(id, chat);
+    for (const [oldId, old] of this.#chats) {
+      if (this.#chats.size <= this.#maxOpen) {
+        break;
+      }
+      if (old !== chat && old !== this.#chat && !old.isBusy) {
+        this.#drop(oldId);
+      }
+    }
+  }
+
+  #drop(id: string): void {
+    this.#chats.get(id)?.flush();
+    this.#chats.delete(id);
+    this.#live.close(id);
+  }
+
+  #opens(): readonly Open[] {
+    return [...this.#chats.values()].flatMap((chat) => chat.opening ?? []).slice(-this.#maxOpen);
+  }
+
+  #take(frame: ServerFrame): void {
+    switch (frame.type) {
+      case "feed":
+        this.conversations.take(frame);
+        break;
+      case "conversation":
+        this.#chats.get(frame.conversation.id)?.take(frame);
+        break;
+      case "stream":
+        this.#chats.get(frame.conversation_id)?.takeStream(frame);
+        break;
+      case "closed":
+        this.#closed(frame.conversation_id, frame.reason);
+        break;
+      default: // replies are taken by the connection, pongs say enough by coming
+        break;
+    }
+  }
+
+  #closed(id: string, reason: "gone" | "asked" | "too_many"): void {
+    const chat = this.#chats.get(id);
+    chat?.closed(reason);
+    if (reason === "too_many" && chat !== undefined && chat !== this.#chat && !chat.isBusy) {
+      this.#chats.delete(id);
+    }
+  }
+
+  #removed(id: string): void {
+    if (this.#chat.id === id) {
+      this.open(null);
+      this.#leftId = id;
+    }
+  }
+
+  #restored(id: string): void {
+    const isBack = this.#leftId === id && this.#chat === this.#blank && this.#blank.isUntouched;
+    const chat = this.#chats.get(id);
+    if (chat?.isAbsent === true) {
+      chat.revive();
+      this.#follow(chat);
+    }
+    if (isBack) {
+      this.open(id);
+    }
+  }
+
+  readonly #flush = () => this.#each((chat) => chat.flush());
+
+  #each(what: (chat: ChatStore) => void): void {
+    for (const chat of new Set([...this.#chats.values(), this.#chat, this.#blank])) {
+      what(chat);
+    }
+  }
+
+  async #checkSignedIn(): Promise<void> {
+    try {
+      const me = await this.#rest.get<MeOut>("me");
+      this.account.me = me;
+      this.account.models = me.models;
+    } catch {
+      // a 401 has led away already; anything else will be tried again
+    }
   }
 }

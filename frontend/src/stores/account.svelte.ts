@@ -1,0 +1,79 @@
+import type { Rest } from "../services/rest";
+import type {
+  Ended,
+  KeyCreated,
+  KeyIn,
+  KeyList,
+  MeOut,
+  ModelOut,
+  PasswordIn,
+  PreferencesIn,
+  PreferencesOut,
+  SessionList,
+} from "../types/api";
+import type { Account } from "../types/stores";
+
+/** Who is signed in, and their settings. Every call throws an `ErrorOut` when it fails. */
+export class AccountStore implements Account {
+  me: MeOut = $state.raw({} as MeOut);
+  models: readonly ModelOut[] = $state.raw([]);
+
+  readonly #rest: Rest;
+
+  constructor(me: MeOut, rest: Rest) {
+    this.me = me;
+    this.models = me.models;
+    this.#rest = rest;
+  }
+
+  async refreshModels(): Promise<void> {
+    const { models } = await this.#rest.get<{ models: ModelOut[] }>("models");
+    this.models = models;
+  }
+
+  async setPreferences(preferences: PreferencesIn): Promise<void> {
+    const { theme, language } = this.me;
+    this.me = {
+      ...this.me,
+      theme: preferences.theme ?? theme,
+      language: preferences.language ?? language,
+    };
+    try {
+      const stored = await this.#rest.call<PreferencesOut>("PATCH", "preferences", preferences);
+      this.me = { ...this.me, ...stored };
+    } catch (error) {
+      this.me = { ...this.me, theme, language };
+      throw error;
+    }
+  }
+
+  keys(): Promise<KeyList> {
+    return this.#rest.get<KeyList>("keys");
+  }
+
+  createKey(name: string, expiresAt: string | null): Promise<KeyCreated> {
+    const body: KeyIn = { name, expires_at: expiresAt };
+    return this.#rest.call<KeyCreated>("POST", "keys", body);
+  }
+
+  revokeKey(id: number): Promise<void> {
+    return this.#rest.call("DELETE", `keys/${id}`);
+  }
+
+  changePassword(current: string, next: string): Promise<void> {
+    const body: PasswordIn = { current, new: next };
+    return this.#rest.call("POST", "password", body);
+  }
+
+  sessions(): Promise<SessionList> {
+    return this.#rest.get<SessionList>("sessions");
+  }
+
+  async endSession(id: number): Promise<void> {
+    await this.#rest.call<Ended>("DELETE", `sessions/${id}`);
+  }
+
+  async endOtherSessions(): Promise<number> {
+    return (await this.#rest.call<Ended>("DELETE", "sessions")).num_ended;
+  }
+}
