@@ -139,7 +139,8 @@ CHANNEL_LAYERS = {
         },
     }
 }
-SESSION_ENGINE = "django.contrib.sessions.backends.cached_db"
+# Rows only: what ends a session ends it everywhere at once, and Redis away signs nobody out.
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
 SESSION_SERIALIZER = "django.contrib.sessions.serializers.JSONSerializer"
 MEDIA_ROOT = BOOT.data_dir.media
 FILE_UPLOAD_PERMISSIONS = 0o600

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from asgiref.sync import ThreadSensitiveContext
 from django.contrib.auth import get_user, get_user_model
-from django.contrib.sessions.backends.cached_db import SessionStore
+from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.db import connections
 from django.http import HttpRequest
@@ -47,10 +47,7 @@ class Facts:
 
 
 def sign_in_read(session_key: str) -> SignIn | None:
-    """Who signed in with this session; None: nobody, or not any more.
-
-    The session's row decides, not its copy in the cache.
-    """
+    """Who signed in with this session; None: nobody, or not any more."""
     if not session_key or not _living_sessions([session_key]):
         return None
     request = HttpRequest()

@@ -1,6 +1,6 @@
 """Signed-in devices: which there are, and ending them.
 
-An ended session is gone from the session store (row and cache) at once, so that neither the next
+An ended session is gone from the session store (its row) at once, so that neither the next
 request nor a live connection finds it.
 """
 
@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from allauth.usersessions.models import UserSession
 from django.contrib.auth import BACKEND_SESSION_KEY, logout
-from django.contrib.sessions.backends.cached_db import SessionStore
 from django.db import transaction
 from django.http import HttpRequest
 
@@ -65,9 +64,6 @@ def _end(user: User, sessions: Iterable[UserSession], address: str | None) -> in
         ended = list(sessions)
         for session in ended:
             session.end()
-        # Once more when nobody can read the row: a request between may have cached it again.
-        gone = [session.session_key for session in ended]
-        transaction.on_commit(lambda: _forget(gone))
         if ended:
             audit_record(
                 action=AuditAction.SESSIONS_ENDED,
@@ -78,8 +74,3 @@ def _end(user: User, sessions: Iterable[UserSession], address: str | None) -> in
                 num_ended=len(ended),
             )
     return len(ended)
-
-
-def _forget(session_keys: list[str]) -> None:
-    for session_key in session_keys:
-        SessionStore().delete(session_key)
