@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -82,7 +82,7 @@ async def live(request: HttpRequest) -> StreamingHttpResponse:
     if found is None:
         raise AuthenticationError(SIGNED_OUT)
     return StreamingHttpResponse(
-        _events(found, wanted, settings.SSE_PING_S),
+        EventStream(_events(found, wanted, settings.SSE_PING_S)),
         content_type="text/event-stream",
         headers={"X-Accel-Buffering": "no", "Cache-Control": "no-cache"},
     )
@@ -164,7 +164,32 @@ class _Outlet:
         return event(ErrorFrame(n=self._n, error=error_out(shown)).model_dump_json())
 
 
-async def _events(found: SignIn, wanted: Wanted, ping_s: float) -> AsyncIterator[bytes]:
+class EventStream:
+    """A response's content that ends with the response: Django calls `close`, from any thread,
+    but leaves a generator that waits between two chunks to the garbage collector."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        self._events = events
+        self._loop = asyncio.get_running_loop()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._events
+
+    def close(self) -> None:
+        """The client is gone, or all was sent."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._close_soon)
+
+    def _close_soon(self) -> None:
+        task = self._loop.create_task(self._events.aclose(), name="live-sse-close")
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
+
+
+_closing: set[asyncio.Task[None]] = set()  # the loop keeps only weak references
+
+
+async def _events(found: SignIn, wanted: Wanted, ping_s: float) -> AsyncGenerator[bytes, None]:
     outlet = _Outlet()
     live = Live(found, watch_here(), outlet.send)
     code = GONE
