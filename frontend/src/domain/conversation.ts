@@ -37,8 +37,8 @@ export function rowsTake(rows: Rows, frame: ConversationFrame): Rows {
   return {
     conversation: isReset ? frame.conversation : newer(rows.conversation, frame.conversation),
     revision: isReset ? frame.revision : Math.max(rows.revision ?? 0, frame.revision),
-    messages: merged(rows.messages, messages, isReset),
-    turns: merged(rows.turns, turns, isReset),
+    messages: merged(rows.messages, messages, isReset ? null : rows.revision),
+    turns: merged(rows.turns, turns, isReset ? null : rows.revision),
     pending: [],
   };
 }
@@ -53,19 +53,21 @@ interface Row {
   readonly revision: number;
 }
 
-/** `fresh` over `known`, or instead of it; what didn't change stays the same object. */
+/** `fresh` over `known`, which is complete up to revision `since`; null: `fresh` alone. What didn't
+    change stays the same object. */
 function merged<T extends Row>(
   known: ReadonlyMap<string, T>,
   fresh: readonly T[],
-  isReset: boolean,
+  since: number | null,
 ): ReadonlyMap<string, T> {
-  if (!isReset && fresh.length === 0) {
+  if (since !== null && fresh.length === 0) {
     return known;
   }
-  const rows = new Map<string, T>(isReset ? [] : known);
+  const rows = new Map<string, T>(since === null ? [] : known);
   for (const row of fresh) {
-    const before = rows.get(row.id);
-    if (before === undefined || row.revision > before.revision) {
+    // One that isn't known though all of its revision are was deleted since.
+    const before = rows.get(row.id)?.revision ?? since ?? -1;
+    if (row.revision > before) {
       const same = known.get(row.id);
       rows.set(row.id, same?.revision === row.revision ? same : row);
     }
