@@ -17,8 +17,15 @@ from conversations.turns.runner import (
     turn_advance,
     turn_model,
     turn_started,
+    turn_withdraw,
 )
-from conversations.turns.store import cancel_settled, open_turns, pending_cancels, touch
+from conversations.turns.store import (
+    cancel_settled,
+    open_turns,
+    pending_cancels,
+    touch,
+    unwanted_turns,
+)
 from inference import api
 from llamaweb.lib.errors import LlamawebError
 
@@ -31,12 +38,15 @@ STARTED_AFTER = timedelta(seconds=2)  # shorter waits aren't worth a write
 def turn_sweep(now: datetime | None = None) -> dict[str, int]:
     """Bring turns and generations together; run every few seconds and at start.
 
-    Ends turns whose generation ended unseen or is gone, notes which ones an engine has taken, and
-    cancels again what is to be cancelled and still goes on.
+    Ends turns whose generation ended unseen or is gone, notes which ones an engine has taken,
+    stops those of people who may not write there any more (their account is off), and cancels
+    again what is to be cancelled and still goes on.
     """
     now = now or timezone.now()
     until_ts = time.monotonic() + SWEEP_BUDGET_S
-    done = {"ended": 0, "started": 0, "cancelled": 0}
+    done = {"ended": 0, "started": 0, "withdrawn": 0, "cancelled": 0}
+    for turn in unwanted_turns(settings.SWEEP_LIMIT):
+        done["withdrawn"] += _guarded(turn, turn_withdraw)
     after_id = ""
     while turns := open_turns(after_id, settings.SWEEP_LIMIT):
         after_id = turns[-1].id

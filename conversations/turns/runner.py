@@ -164,3 +164,14 @@ def turn_started(turn: Turn) -> bool:
         revision = conversation_bump(conversation)
         event = TurnEvent(What.GENERATION_STARTED, turn.generation_id)
         return turn_apply(turn, event, revision=revision)
+
+
+def turn_withdraw(turn: Turn) -> bool:
+    """Stop a turn whose person may not have it any more; False if it ended or was stopped."""
+    with transaction.atomic():
+        conversation = conversation_lock(turn.conversation_id)
+        turn = Turn.objects.select_related("answer").get(id=turn.id)
+        if not turn.is_open or turn.stop_requested_at is not None:
+            return False
+        revision = conversation_bump(conversation)
+        return turn_apply(turn, TurnEvent(What.STOP), revision=revision)

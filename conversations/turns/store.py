@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from conversations.models import OPEN_STATES, Message, Turn
+from conversations.models import OPEN_STATES, Message, Share, Turn
 from conversations.parts import parts_from_runs, parts_to_json
 from conversations.turns.events import AnswerState, Status
 from conversations.turns.machine import TurnState
@@ -95,6 +97,20 @@ def cancel_settled(generation_id: str) -> bool:
 def open_turns(after_id: str, limit: int) -> list[Turn]:
     """Open turns by id, a page at a time."""
     turns = Turn.objects.filter(state__in=OPEN_STATES, id__gt=after_id).select_related("answer")
+    return list(turns.order_by("id")[:limit])
+
+
+def unwanted_turns(limit: int) -> list[Turn]:
+    """Open turns that nobody has stopped, of people whose account is off, or who may not write in
+    the conversation any more."""
+    is_active = get_user_model().objects.filter(pk=OuterRef("started_by"), is_active=True)
+    may_write = Share.objects.filter(
+        conversation=OuterRef("conversation"), user=OuterRef("started_by"), can_write=True
+    )
+    is_own = Q(conversation__owner=F("started_by"))
+    turns = Turn.objects.filter(state__in=OPEN_STATES, stop_requested_at=None).exclude(
+        Q(Exists(is_active)) & (is_own | Q(Exists(may_write)))
+    )
     return list(turns.order_by("id")[:limit])
 
 

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.usefixtures("both_databases"),
     pytest.mark.django_db(transaction=True),
 ]
-NOTHING = {"ended": 0, "started": 0, "cancelled": 0}
+NOTHING = {"ended": 0, "started": 0, "withdrawn": 0, "cancelled": 0}
 
 
 def test_what_goes_on_is_left_alone(alice: Any, chat: Conversation, engine: Engine) -> None:

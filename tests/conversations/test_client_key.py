@@ -1,0 +1,115 @@
+"""A request of a client that is sent again, or twice at once, makes one thing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pytest
+from django.db import connection
+
+from conversations import services
+from conversations.feed import feed_changes
+from conversations.models import Conversation, Message, Turn
+from conversations.parts import TextPart
+from inference.models import Generation
+from llamaweb.lib.errors import InvalidError, LlamawebError, NotFoundError
+from tests.conversations.driving import Engine
+
+pytestmark = [
+    pytest.mark.usefixtures("both_databases"),
+    pytest.mark.django_db(transaction=True),
+]
+WAIT_S = 60.0
+T = TypeVar("T")
+
+
+def start(user: Any, key: str = "", **values: Any) -> Turn:
+    """Ask something without a conversation."""
+    return services.turn_start(
+        user=user, conversation_id=None, parts=(TextPart("hello"),), client_key=key, **values
+    )
+
+
+def together(job: Callable[[], T], times: int = 6) -> list[T]:
+    """Run a job several times at once."""
+    barrier = threading.Barrier(times)
+
+    def run() -> T:
+        try:
+            barrier.wait(WAIT_S)
+            return job()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(times) as pool:
+        return [future.result(WAIT_S) for future in [pool.submit(run) for _ in range(times)]]
+
+
+def counts() -> list[int]:
+    return [model.objects.count() for model in (Conversation, Message, Turn, Generation)]
+
+
+def test_asking_makes_the_conversation(alice: Any, engine: Engine) -> None:
+    turn = start(alice, model_name="mock")
+    chat = turn.conversation
+    assert (chat.owner, chat.title, chat.model_name) == (alice, "hello", "mock")
+    assert chat.current_leaf_id == turn.answer_id
+    assert [view.id for view in feed_changes(user=alice, since=0).conversations] == [chat.id]
+
+
+def test_sent_again(alice: Any, bob: Any, engine: Engine) -> None:
+    turn = start(alice, "k")
+    again = start(alice, "k")
+    assert (again.id, again.conversation_id) == (turn.id, turn.conversation_id)
+    assert again.conversation.revision == turn.conversation.revision
+    assert counts() == [1, 2, 1, 1]
+    assert start(bob, "k").conversation_id != turn.conversation_id  # somebody else's key
+    assert start(alice, "other").conversation_id != turn.conversation_id
+
+
+def test_without_a_key_each_is_its_own(alice: Any, engine: Engine) -> None:
+    assert start(alice).conversation_id != start(alice).conversation_id
+
+
+def test_twice_at_once(alice: Any, engine: Engine) -> None:
+    turns = together(lambda: start(alice, "k"))
+    assert len({turn.id for turn in turns}) == 1
+    assert counts() == [1, 2, 1, 1]
+    chats = together(lambda: services.conversation_create(user=alice, client_key="chat"))
+    assert len({chat.id for chat in chats}) == 1
+    assert Conversation.objects.count() == 2
+
+
+def test_what_is_refused_leaves_nothing_and_can_be_sent_again(alice: Any, engine: Engine) -> None:
+    refusals: list[tuple[dict[str, Any], type[LlamawebError]]] = [
+        ({"parent_id": "nobody"}, NotFoundError),
+        ({"model_name": "nobody"}, NotFoundError),
+        ({"key": "k" * 65}, InvalidError),
+    ]
+    for values, error in refusals:
+        with pytest.raises(error):
+            start(alice, **{"key": "k", **values})
+        assert counts() == [0, 0, 0, 0]
+    assert start(alice, "k").client_key == "k"
+
+
+def test_what_was_deleted_meanwhile_stays_deleted(alice: Any, engine: Engine) -> None:
+    turn = start(alice, "k")
+    services.conversation_delete(user=alice, conversation_id=turn.conversation_id)
+    with pytest.raises(NotFoundError):
+        start(alice, "k")
+    with pytest.raises(NotFoundError):
+        services.conversation_create(user=alice, client_key="k")
+    assert Conversation.objects.count() == 1
+
+
+def test_an_account_that_is_off_makes_nothing(alice: Any, engine: Engine) -> None:
+    alice.is_active = False
+    alice.save()
+    for make in (lambda: start(alice), lambda: services.conversation_create(user=alice)):
+        with pytest.raises(NotFoundError):
+            make()
+    assert counts() == [0, 0, 0, 0]
