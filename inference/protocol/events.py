@@ -34,7 +34,8 @@ CancelledBy: TypeAlias = Literal["user", "reader_gone", "owner", "shutdown", "de
 
 @dataclass(frozen=True, slots=True)
 class TokenProb:
-    """One candidate token: its bytes as integers and a finite log-probability."""
+    """One candidate token: its bytes as integers and a finite log-probability, of the raw logits
+    or, where the request asks for it, of what the sampler chain left."""
 
     token_id: int
     token_bytes: tuple[int, ...]
@@ -43,7 +44,7 @@ class TokenProb:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """The chosen token and its `num_probs` best rivals."""
+    """The chosen token and its `num_probs` best rivals; fewer if the chain left fewer."""
 
     chosen: TokenProb
     top: tuple[TokenProb, ...] = ()

@@ -3,6 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+TriggerKind: TypeAlias = Literal["token", "word", "pattern", "pattern_full"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarTrigger:
+    """What wakes a lazy grammar: the token `token_id`; the text `value`; or `value` as a regular
+    expression of Python over all that was said ("pattern_full": it has to match it whole).
+
+    The grammar begins where the match does, or its first group that isn't empty. Patterns run in
+    the engine's loop without a bound on their time: they come from the server itself, never from a
+    client.
+    """
+
+    kind: TriggerKind
+    value: str = ""
+    token_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A GBNF `text` that the answer must follow; a `lazy` one only from its first trigger on."""
+
+    text: str
+    lazy: bool = False
+    triggers: tuple[GrammarTrigger, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,8 +37,10 @@ class SamplingParams:
     """The sampler chain of one sequence, in llama-server's field names and defaults.
 
     Probabilities are in 0..1; `temperature <= 0` is greedy. `logit_bias` holds (token id, bias)
-    pairs, a bias of `-inf` is written as `None`. `samplers` names the chain's order; `None` is the
-    default order. `num_probs` asks for that many candidates with each token.
+    pairs, a bias of `-inf` is written as `None`; `logit_bias_texts` the same for every token of a
+    text; biases of one token add up. `samplers` names the chain's order; `None` is the default
+    order. `num_probs` asks for that many candidates with each token: of the raw logits, or with
+    `post_sampling_probs` of what the chain left.
     """
 
     temperature: float | None = None
@@ -36,12 +65,16 @@ class SamplingParams:
     mirostat: int | None = None
     mirostat_tau: float | None = None
     mirostat_eta: float | None = None
+    adaptive_target: float | None = None
+    adaptive_decay: float | None = None
     min_keep: int | None = None
     samplers: tuple[str, ...] | None = None
     logit_bias: tuple[tuple[int, float | None], ...] = ()
+    logit_bias_texts: tuple[tuple[str, float | None], ...] = ()
     ignore_eos: bool = False
     num_probs: int = 0
     post_sampling_probs: bool = False
+    grammar: Grammar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +83,12 @@ class Limits:
 
     `max_tokens` None: to the end of the context; 0: the prompt is evaluated, nothing is generated.
     `stop`: generation ends before any of these strings, which are never part of the output.
+    `min_indent`: it ends when a line after the first begins with fewer spaces and tabs; 0: never.
+    `max_predict_ms`: it ends with the first line that is complete later than that behind the first
+    token; 0: never.
     """
 
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    min_indent: int = 0
+    max_predict_ms: int = 0

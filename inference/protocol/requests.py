@@ -76,7 +76,14 @@ class TokenPrompt:
     public_len: int = 0
 
 
-Prompt: TypeAlias = ChatPrompt | TextPrompt | TokenPrompt
+@dataclass(frozen=True, slots=True)
+class MixedPrompt:
+    """Token ids and texts in order; beginning-of-text is added only in front of a text."""
+
+    parts: tuple[int | str, ...]
+
+
+Prompt: TypeAlias = ChatPrompt | TextPrompt | TokenPrompt | MixedPrompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,7 @@ class GenerateRequest:
     is the unit of fairness and quota. `cache_scope` ("user:7", "group:3", "instance") bounds whose
     prompt text this one may share. `deadline_at`: wall time after which it ends wherever it is.
     `on_finish`: name in the jobs' allow-list, or None. `keep`: goes on without a reader.
+    `preserved_tokens`: special tokens whose text is part of the answer; others are invisible.
     """
 
     generation_id: str
@@ -117,6 +125,7 @@ class GenerateRequest:
     reply: ReplyInfo = field(default_factory=ReplyInfo)
     on_finish: str | None = None
     keep: bool = False
+    preserved_tokens: tuple[str, ...] = ()
     version: int = PROTOCOL_VERSION
 
 

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from inference.protocol.requests import ChatPrompt, Message, Prompt, TextPrompt, TokenPrompt
+from inference.protocol.requests import (
+    ChatPrompt,
+    Message,
+    MixedPrompt,
+    Prompt,
+    TextPrompt,
+    TokenPrompt,
+)
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError, TooLongError
 
@@ -36,7 +43,7 @@ class TextPipeline:
     """The text side of one model. Safe to call from several threads."""
 
     def __init__(self, tokenizer: Tokenizer, renderer: PromptRenderer) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = self._tokenizer = tokenizer
         self._renderer = renderer
 
     def prepare(self, prompt: Prompt, *, now_at: float = 0.0) -> PreparedPrompt:
@@ -50,6 +57,8 @@ class TextPipeline:
         """
         if isinstance(prompt, TokenPrompt):
             return self._checked(prompt)
+        if isinstance(prompt, MixedPrompt):
+            return self._checked(TokenPrompt(self._mixed_tokens(prompt.parts)))
         if isinstance(prompt, TextPrompt):
             prepared = PreparedPrompt(tuple(self._prompt_tokens(prompt.text)), 0, prompt.text)
         else:
@@ -90,6 +99,24 @@ class TextPipeline:
         return self._tokenizer.tokenize(
             valid_text(text), add_special=not has_bos, parse_special=True, as_prompt=True
         )
+
+    def _mixed_tokens(self, parts: Sequence[int | str]) -> tuple[int, ...]:
+        tokens: list[int] = []
+        for index, part in enumerate(parts):
+            if isinstance(part, int):
+                tokens.append(part)
+            elif index == 0:
+                tokens += self._prompt_tokens(part)
+            else:
+                tokens += self._tokenizer.tokenize(
+                    valid_text(part), add_special=False, parse_special=True, as_prompt=True
+                )
+        return tuple(tokens)
+
+    def preserved_tokens(self, texts: Sequence[str]) -> frozenset[int]:
+        """Those of `texts` that are one token each; the others mean nothing."""
+        found = (self.tokenize(text, add_special=False, parse_special=True) for text in texts)
+        return frozenset(tokens[0] for tokens in found if len(tokens) == 1)
 
     def _checked(self, prompt: TokenPrompt) -> PreparedPrompt:
         if not prompt.tokens:

@@ -11,7 +11,7 @@ import pytest
 from inference.edge.openai.schemas import MAX_NUM_PROBS, ChatCompletionIn, CompletionIn
 from inference.engine import sampling
 from inference.protocol.params import Limits, SamplingParams
-from inference.protocol.requests import ChatPrompt, TextPrompt, TokenPrompt
+from inference.protocol.requests import ChatPrompt, MixedPrompt, TextPrompt, TokenPrompt
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Wire
 from tests.fakes.inference_api import FakeInference
@@ -290,6 +290,9 @@ async def test_thinking_is_a_template_variable(says: Says, wire: Wire) -> None:
         ([1, 2], [TokenPrompt((1, 2))]),
         (["a", "b"], [TextPrompt("a"), TextPrompt("b")]),
         ([[1], "b", {"prompt_string": "c"}], [TokenPrompt((1,)), TextPrompt("b"), TextPrompt("c")]),
+        ([1, "a", 2], [MixedPrompt((1, "a", 2))]),
+        (["a", 2], [MixedPrompt(("a", 2))]),
+        ([[1, "a"], ["b", 2]], [MixedPrompt((1, "a")), MixedPrompt(("b", 2))]),
     ],
 )
 async def test_prompts(says: Says, wire: Wire, prompt: object, prompts: list[object]) -> None:
@@ -307,7 +310,10 @@ async def test_prompts(says: Says, wire: Wire, prompt: object, prompts: list[obj
         ([], "prompt"),
         (5, "prompt"),
         ({}, "prompt"),
-        ([1, "a"], "prompt"),
+        ([1, None], "prompt"),
+        ([1, [2]], "prompt"),
+        ([[1, True]], "prompt[0]"),
+        ([0, *["a"] * 1025], "prompt"),
         ([True], "prompt[0]"),
         ([[]], "prompt[0]"),
         (["a", None], "prompt[1]"),

@@ -17,13 +17,14 @@ from inference.protocol.events import (
     TokenProb,
     Usage,
 )
-from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.params import Grammar, GrammarTrigger, Limits, SamplingParams
 from inference.protocol.requests import (
     ChatPrompt,
     CountRequest,
     GenerateRequest,
     MediaRef,
     Message,
+    MixedPrompt,
     ReplyInfo,
     TextPrompt,
     TokenizeRequest,
@@ -101,7 +102,12 @@ prompts = st.one_of(
     ),
     st.builds(TextPrompt, text),
     st.builds(TokenPrompt, st.lists(number, max_size=5).map(tuple), st.integers(0, 5)),
+    st.builds(MixedPrompt, st.lists(number | text, max_size=4).map(tuple)),
 )
+triggers = st.builds(
+    GrammarTrigger, st.sampled_from(["token", "word", "pattern", "pattern_full"]), text, number
+)
+grammars = st.builds(Grammar, text, st.booleans(), st.lists(triggers, max_size=2).map(tuple))
 requests = st.one_of(
     st.builds(
         GenerateRequest,
@@ -120,9 +126,15 @@ requests = st.one_of(
             top_k=st.none() | number,
             samplers=st.none() | st.lists(text, max_size=2).map(tuple),
             logit_bias=st.lists(st.tuples(number, st.none() | ratio), max_size=2).map(tuple),
+            logit_bias_texts=st.lists(st.tuples(text, st.none() | ratio), max_size=2).map(tuple),
             ignore_eos=st.booleans(),
+            adaptive_target=st.none() | ratio,
+            grammar=st.none() | grammars,
         ),
-        limits=st.builds(Limits, st.none() | number, st.lists(text, max_size=2).map(tuple)),
+        limits=st.builds(
+            Limits, st.none() | number, st.lists(text, max_size=2).map(tuple), number, number
+        ),
+        preserved_tokens=st.lists(text, max_size=2).map(tuple),
         reply=st.builds(ReplyInfo, text, number, text, text, text),
         on_finish=st.none() | text,
         keep=st.booleans(),

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.protocol.requests import ChatPrompt, Message, TextPrompt, TokenPrompt, ToolCall
+from inference.protocol.requests import (
+    ChatPrompt,
+    Message,
+    MixedPrompt,
+    TextPrompt,
+    TokenPrompt,
+    ToolCall,
+)
 from inference.text.chat_renderer import ChatRenderer, InProcessRenderer, renderer_for
 from inference.text.chat_template import CHATML_TEMPLATE
 from inference.text.prompts import PreparedPrompt, TextPipeline, valid_text
@@ -104,6 +111,34 @@ def test_one_beginning_of_text() -> None:
 def test_tokens_are_used_as_they_are() -> None:
     prepared = pipeline().prepare(TokenPrompt((1, 2, 3), public_len=9))
     assert prepared == PreparedPrompt((1, 2, 3), public_len=3)
+
+
+@pytest.mark.parametrize(
+    ("parts", "tokens"),
+    [
+        ((1, "a<s>", 2), (1, ord("a"), BOS, 2)),
+        (("a", 2, "b"), (BOS, ord("a"), 2, ord("b"))),
+        (("<s>a", 2), (BOS, ord("a"), 2)),
+        ((1, 2), (1, 2)),
+    ],
+)
+def test_ids_and_texts_get_a_beginning_only_before_a_first_text(
+    parts: tuple[int | str, ...], tokens: tuple[int, ...]
+) -> None:
+    prepared = pipeline().prepare(MixedPrompt(parts))
+    assert (prepared.tokens, prepared.public_len) == (tokens, 0)
+    assert pipeline().count(MixedPrompt(parts)) == len(tokens)
+
+
+@pytest.mark.parametrize("parts", [(), ("a", -1), (1, "a", 259)])
+def test_bad_ids_among_texts(parts: tuple[int | str, ...]) -> None:
+    with pytest.raises(InvalidError) as caught:
+        pipeline().prepare(MixedPrompt(parts))
+    assert caught.value.param == "prompt"
+
+
+def test_only_texts_of_one_token_are_preserved() -> None:
+    assert pipeline().preserved_tokens(("<s>", "ab", "", "\nHe")) == {BOS, 258}
 
 
 @pytest.mark.parametrize("tokens", [(), (-1,), (259,), (1, 2**40)])

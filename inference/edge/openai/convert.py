@@ -25,6 +25,7 @@ from inference.protocol.requests import (
     ChatPrompt,
     GenerateRequest,
     Message,
+    MixedPrompt,
     Prompt,
     ReplyInfo,
     TextPrompt,
@@ -37,6 +38,7 @@ from llamaweb.lib.ids import new_id
 MAX_CHOICES = 64  # prompts times n
 DEFAULT_TOP_LOGPROBS = 20
 MAX_KWARGS_CHARS = 64 * 1024
+MAX_TEXT_PARTS = 1024  # of a prompt of ids and texts; each is tokenised by itself
 REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
 ID_PREFIX = "chatcmpl-"
 
@@ -199,12 +201,12 @@ def _template_kwargs(body: ChatCompletionIn) -> str | None:
 
 
 def _prompts(prompt: Any) -> list[Prompt]:
-    """All prompts of a request: one text, one list of ids, or a list of such."""
+    """All prompts of a request: one text, one list with ids in it, or a list of such."""
     if prompt is None:
         raise InvalidError('"prompt" is required', param="prompt")
     if prompt == []:
         raise InvalidError('"prompt" must not be empty', param="prompt")
-    is_many = isinstance(prompt, list) and not _is_int(prompt[0])
+    is_many = isinstance(prompt, list) and not any(map(_is_int, prompt))
     items = prompt if is_many else [prompt]
     if len(items) > MAX_CHOICES:
         raise InvalidError(
@@ -226,7 +228,19 @@ def _prompt(item: Any, path: str) -> Prompt:
         return TextPrompt(valid_text(item))
     if isinstance(item, list) and item and all(_is_int(token) for token in item):
         return TokenPrompt(tuple(item))
-    raise InvalidError("must be text or a list of token ids", param=path)
+    if isinstance(item, list) and item and all(_is_int(p) or isinstance(p, str) for p in item):
+        return _mixed(item, path)
+    raise InvalidError("must be text or a list of token ids and texts", param=path)
+
+
+def _mixed(parts: list[int | str], path: str) -> Prompt:
+    num_texts = sum(isinstance(part, str) for part in parts)
+    if num_texts > MAX_TEXT_PARTS:
+        raise InvalidError(
+            f"has {num_texts} texts between token ids, at most {MAX_TEXT_PARTS} are allowed",
+            param=path,
+        )
+    return MixedPrompt(tuple(valid_text(p) if isinstance(p, str) else p for p in parts))
 
 
 def _is_int(value: Any) -> bool:

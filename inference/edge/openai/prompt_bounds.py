@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inference import api
-from inference.protocol.requests import ChatPrompt, Message, Prompt, TextPrompt
+from inference.protocol.requests import ChatPrompt, Message, MixedPrompt, Prompt, TextPrompt
 from llamaweb.lib.errors import InvalidError, TooLongError
 
 # All prompts of a request, each as often as it is answered: so much is stored for it.
@@ -58,6 +58,8 @@ def _num_chars(prompt: Prompt) -> int:
     if isinstance(prompt, ChatPrompt):
         variables = len(prompt.template_kwargs_json or "")
         return sum(map(_message_chars, prompt.messages)) + variables
+    if isinstance(prompt, MixedPrompt):
+        return sum(len(p) if isinstance(p, str) else CHARS_PER_TOKEN_ID for p in prompt.parts)
     return len(prompt.tokens) * CHARS_PER_TOKEN_ID
 
 
@@ -72,6 +74,9 @@ def _min_tokens(prompt: Prompt) -> int:
         num_chars = len(prompt.text)
     elif isinstance(prompt, ChatPrompt):  # templates may leave out all but the contents
         num_chars = sum(len(message.content) for message in prompt.messages)
+    elif isinstance(prompt, MixedPrompt):
+        lengths = (len(p) // MAX_PIECE_CHARS if isinstance(p, str) else 1 for p in prompt.parts)
+        return sum(lengths)
     else:
         return len(prompt.tokens)
     return num_chars // MAX_PIECE_CHARS
