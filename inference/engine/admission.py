@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.engine.backend import Backend, Sampler
+from inference.engine.backend import Backend
 from inference.engine.contract import SequenceRequest
-from inference.engine.sampling import GreedySampler, resolve_chain
+from inference.engine.picks import Sampler
+from inference.engine.samplers import build_sampler
 from inference.engine.stopping import Answer, Ended
 from llamaweb.lib.errors import BusyError, InvalidError, TooLongError
 
@@ -25,6 +26,7 @@ class Prepared:
     sampler: Sampler
     answer: Answer
     replayed_end: Ended | None
+    replay: tuple[int, ...]
 
 
 def refuse_busy(request: SequenceRequest, active: Mapping[str, object], free_slots: int) -> None:
@@ -57,26 +59,29 @@ def prepare(request: SequenceRequest, backend: Backend) -> Prepared:
     Raises:
         InvalidError: the sampling parameters can't be built.
     """
-    chain = resolve_chain(request.sampling, backend.tokenizer, max_context=backend.max_context)
-    sampler: Sampler = (
-        GreedySampler(chain.bias) if chain.is_greedy else backend.sampler(chain, request.seed)
-    )
-    history_len = chain.history_len
-    for token in request.tokens[-history_len:] if history_len else ():
-        sampler.accept(token)
+    sampler = build_sampler(request, backend)
     room = backend.max_context - len(request.tokens)
-    answer = Answer(backend.tokenizer, request.limits, room=room)
-    ended = _replay(request, sampler, answer) if request.resume else None
+    answer = Answer(backend.tokenizer, request.limits, room=room, preserved=request.preserved)
+    try:
+        ended = _replay(request, sampler, answer)
+    except BaseException:
+        sampler.close()
+        raise
     published = request.resume.token_ids if request.resume else ()
-    target = np.array(request.tokens + published, np.int32)
-    return Prepared(target, sampler, answer, ended)
+    if sampler.replays_by_count:
+        return Prepared(np.array(request.tokens + published, np.int32), sampler, answer, ended, ())
+    # Its state depends on logits: the published tokens are decoded again, one a step.
+    return Prepared(np.array(request.tokens, np.int32), sampler, answer, ended, published)
 
 
 def _replay(request: SequenceRequest, sampler: Sampler, answer: Answer) -> Ended | None:
-    assert request.resume is not None
-    sampler.skip(request.resume.draws)
+    if request.resume is None:
+        return None
+    if sampler.replays_by_count:
+        sampler.skip(request.resume.draws)
     for token in request.resume.token_ids:
-        sampler.accept(token)
+        if sampler.replays_by_count:
+            sampler.accept(token)
         _, ended = answer.push(token)  # its text was published with the token
         if ended is not None:
             return ended

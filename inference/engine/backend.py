@@ -1,44 +1,20 @@
 """What the pure engine sees of a model and its memory. The mock and llama.cpp look the same here.
 
 Memory is `num_seqs` independent streams, each holding the tokens at positions 0..n-1 of one
-sequence. All calls come from one thread.
+sequence. All calls come from one thread; samplers and grammars are used from several, each by one
+at a time.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from inference.engine.batch import Batch
+from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
+from inference.engine.picks import Logits, Sampler
 from inference.engine.sampling import Chain
 from inference.text.tokenizer import Tokenizer
-
-Logits = NDArray[np.float32]
-
-
-class Sampler(Protocol):
-    """Picks the tokens of one sequence."""
-
-    draws_per_token: int
-
-    def pick(self, logits: Logits) -> int:
-        """Choose, and remember the choice. May overwrite `logits`."""
-        ...
-
-    def accept(self, token_id: int) -> None:
-        """Remember a token chosen elsewhere (the prompt's tail, a replay)."""
-        ...
-
-    def skip(self, draws: int) -> None:
-        """Advance the random numbers by `draws`, as if they had been used."""
-        ...
-
-    def close(self) -> None:
-        """Free what it holds; called once."""
-        ...
 
 
 class Backend(Protocol):
@@ -100,6 +76,14 @@ class Backend(Protocol):
 
         Raises:
             InvalidError: these parameters can't be built.
+        """
+        ...
+
+    def grammar(self, text: str) -> Constraint:
+        """A grammar that has passed `inference.text.gbnf.parse_gbnf`.
+
+        Raises:
+            InvalidError: refused all the same.
         """
         ...
 

@@ -15,9 +15,13 @@ class EngineConfig:
     `copy_min_len`: a shared prefix is copied (or waited for) only when it spares that many tokens:
     a copy between sequences moves a whole stream of the KV cache.
     `age_steps`: a prompt that got nothing for that many steps goes first, whatever its lane.
+    `large_vocab_len`: from that many tokens on, rows are sampled by `sample_threads` threads
+    (0: as many as there are cores, 4 at most).
     """
 
     step_target_s: float = 0.2
     min_piece_len: int = 32
     copy_min_len: int = 64
     age_steps: int = 32
+    large_vocab_len: int = 100_000
+    sample_threads: int = 0

@@ -26,6 +26,7 @@ class SequenceRequest:
 
     `tokens` is the whole prompt; its first `public_len` tokens are the server's own text and may
     be shared by everybody, the rest only within `cache_scope`. `owner_key` is the unit of fairness.
+    `preserved`: special tokens whose text is part of the answer.
     """
 
     generation_id: str
@@ -39,6 +40,7 @@ class SequenceRequest:
     limits: Limits = field(default_factory=Limits)
     resume: Resume | None = None
     alone: bool = False
+    preserved: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

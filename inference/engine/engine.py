@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,8 +11,9 @@ from inference.engine import admission, prompt_cache
 from inference.engine.backend import Backend
 from inference.engine.batch import Batch, count_ubatches
 from inference.engine.config import EngineConfig
+from inference.engine.constraints import ConstraintError
 from inference.engine.contract import EngineEvent, SequenceRequest
-from inference.engine.sampling import logprobs_of, token_logprobs
+from inference.engine.picking import Outcome, Picker
 from inference.engine.scheduler import PrefillScheduler
 from inference.engine.sequence import Phase, Sequence
 from inference.engine.slots import SlotTable
@@ -28,7 +30,6 @@ from inference.protocol.events import (
     Progress,
     Started,
     Terminal,
-    TokenLogprobs,
 )
 from llamaweb.lib.clock import Clock, SystemClock
 
@@ -59,6 +60,7 @@ class Engine:
             self._config, batch_len=backend.batch_len, ubatch_len=backend.ubatch_len
         )
         self._batch = Batch(backend.batch_len)
+        self._picker = Picker(backend.tokenizer, self._config)
         self._active: dict[str, Sequence] = {}
         self._events: list[EngineEvent] = []
         self._step = 0
@@ -103,6 +105,7 @@ class Engine:
             sampler=prepared.sampler,
             answer=prepared.answer,
             replayed_end=prepared.replayed_end,
+            replay=deque(prepared.replay),
             arrival=self._arrivals,
             served_step=self._step,
         )
@@ -154,6 +157,7 @@ class Engine:
         """See `StepEngine.close`."""
         for sequence in list(self._active.values()):
             self._leave(sequence)
+        self._picker.close()
         self._backend.close()
 
     # --- schedule
@@ -253,7 +257,7 @@ class Engine:
     # --- sample, detokenise, stop
 
     def _advance(self, work: list[Work]) -> None:
-        output = 0
+        answering = []
         for item in work:
             sequence = item.sequence
             if sequence.phase is Phase.DECODE:
@@ -261,8 +265,10 @@ class Engine:
             else:
                 self._advance_prompt(item)
             if item.wants_token:
-                self._advance_answer(sequence, output)
-                output += 1
+                answering.append(sequence)
+        outcomes = self._picker.pick_all([seq.row for seq in answering], self._backend.logits)
+        for sequence, outcome in zip(answering, outcomes, strict=True):
+            self._advance_answer(sequence, outcome)
 
     def _advance_prompt(self, item: Work) -> None:
         sequence, slot = item.sequence, item.sequence.slot
@@ -278,32 +284,30 @@ class Engine:
             if sequence.answer.is_full:  # max_tokens 0
                 self._finish(sequence, Ended("length"))
 
-    def _advance_answer(self, sequence: Sequence, output: int) -> None:
+    def _advance_answer(self, sequence: Sequence, outcome: Outcome) -> None:
         try:
-            token, logprobs = self._sample(sequence, output)
-            text, ended = sequence.answer.push(token)
+            if isinstance(outcome, Exception):
+                raise outcome
+            if sequence.replay:  # known to the reader; only the sampler had to see the logits
+                sequence.next_token = sequence.replay.popleft()
+                sequence.sampler.accept(sequence.next_token)
+                return
+            token = outcome.token_id
+            text, ended = sequence.answer.push(token, is_late=sequence.is_late(self._clock))
+            if ended is None:
+                sequence.sampler.accept(token)
         except Exception as error:
             logger.error("a token couldn't be made: %s", type(error).__name__)
-            self._fail(sequence)
+            self._fail(sequence, error)
             return
         sequence.next_token = token
         is_end_token = ended is not None and self._backend.tokenizer.is_end(token)
         token_ids = () if is_end_token else (token,)
         self._stats.generated_tokens += len(token_ids)
         if token_ids or text:
-            draws = sequence.sampler.draws_per_token
-            self._emit(sequence, Delta(text, token_ids, draws, logprobs=logprobs))
+            self._emit(sequence, Delta(text, token_ids, outcome.draws, logprobs=outcome.logprobs))
         if ended is not None:
             self._finish(sequence, ended)
-
-    def _sample(self, sequence: Sequence, output: int) -> tuple[int, tuple[TokenLogprobs, ...]]:
-        logits = self._backend.logits(output)
-        num_probs = sequence.request.sampling.num_probs
-        if not num_probs:
-            return sequence.sampler.pick(logits), ()
-        logprobs, best = logprobs_of(logits, num_probs)  # before the sampler changes the logits
-        token = sequence.sampler.pick(logits)
-        return token, (token_logprobs(token, logprobs, best, self._backend.tokenizer),)
 
     # --- ends
 
@@ -312,16 +316,15 @@ class Engine:
         event = Finished(ended.reason, sequence.usage(), timings, ended.stop_string)
         self._end(sequence, event)
 
-    def _fail(self, sequence: Sequence) -> None:
-        event = Failed(
-            "engine_failed",
-            "the model failed on this request",
-            retryable=True,
-            usage=sequence.usage(),
-        )
+    def _fail(self, sequence: Sequence, error: Exception | None = None) -> None:
+        is_ours = not isinstance(error, ConstraintError)
+        message = "the model failed on this request" if is_ours else str(error)
+        event = Failed("engine_failed", message, retryable=is_ours, usage=sequence.usage())
         self._end(sequence, event)
 
     def _end(self, sequence: Sequence, event: Terminal) -> None:
+        if not isinstance(event, Finished) and (held := sequence.answer.release()):
+            self._emit(sequence, Delta(held, ()))
         self._emit(sequence, event)
         self._leave(sequence)
         self._stats.count_end(event)

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import threading
 from typing import Any
 
 import llama_cpp
 import numpy as np
 
-from inference.engine.backend import Logits, Sampler
 from inference.engine.batch import Batch
+from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
 from inference.engine.errors import BackendError
+from inference.engine.llama_candidates import Candidates
+from inference.engine.llama_grammar import LlamaGrammar
 from inference.engine.llama_load import context_len, init_library, load_model, make_context
-from inference.engine.llama_sampler import Candidates, LlamaSampler
+from inference.engine.llama_sampler import LlamaSampler
 from inference.engine.llama_tokenizer import LlamaTokenizer
+from inference.engine.picks import Logits, Sampler
 from inference.engine.sampling import Chain
 from inference.protocol.spec import EngineSpec
 
@@ -63,7 +67,7 @@ class LlamaBackend:
         self.can_share = not (
             llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
         )
-        self._candidates = Candidates(self.tokenizer.vocab_len)
+        self._threads_own = threading.local()
         self._make_batch()
         self._num_outputs = 0
         self._rows: Logits | None = None  # of this decode
@@ -121,6 +125,18 @@ class LlamaBackend:
             vocab_len=self.tokenizer.vocab_len,
             candidates=self._candidates,
         )
+
+    def grammar(self, text: str) -> Constraint:
+        """See `Backend.grammar`."""
+        return LlamaGrammar(text, vocab=self._vocab, candidates=self._candidates)
+
+    def _candidates(self) -> Candidates:
+        """The calling thread's buffer, made at its first use."""
+        own = self._threads_own
+        if not hasattr(own, "candidates"):
+            own.candidates = Candidates(self.tokenizer.vocab_len)
+        candidates: Candidates = own.candidates
+        return candidates
 
     def can_reuse(self, seq_id: int, length: int) -> bool:
         """See `Backend.can_reuse`.

@@ -3,65 +3,31 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import llama_cpp
-import numpy as np
-from numpy.typing import NDArray
 
+from inference.engine.llama_candidates import Candidates
+from inference.engine.picks import GreedySampler, Logits, Pick
 from inference.engine.sampling import Chain
 from llamaweb.lib.errors import InvalidError
 
-CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 RANDOM_SEED = 0xFFFFFFFF  # llama.cpp takes this one as "draw a seed"
 MIROSTAT_M = 100  # llama-server's constant of mirostat 1
 
 
-class Candidates:
-    """One buffer of (id, logit, p) for the whole vocabulary, shared by all chains of a thread."""
-
-    def __init__(self, vocab_len: int) -> None:
-        self._rows = np.zeros(vocab_len, CANDIDATE)
-        self._ids = np.arange(vocab_len, dtype=np.int32)
-        self._data = self._rows.ctypes.data_as(llama_cpp.llama_token_data_p)
-        self._array: Any = llama_cpp.llama_token_data_array()
-        self._reference = ctypes.byref(self._array)
-
-    def choose(self, chain: Any, logits: NDArray[np.float32]) -> int:
-        """Run `chain` over `logits` and return the token it selected.
-
-        Raises:
-            RuntimeError: the chain selected nothing.
-        """
-        self._rows["id"] = self._ids  # samplers sort in place
-        self._rows["logit"] = logits
-        self._rows["p"] = 0.0
-        self._apply(chain, len(self._rows))
-        if not 0 <= self._array.selected < self._array.size:
-            raise RuntimeError("the sampler chain selected nothing")
-        return int(self._array.data[self._array.selected].id)
-
-    def draw(self, dist: Any) -> None:
-        """Let `dist` use up one random number on a single candidate."""
-        self._rows["logit"][:1] = 0.0
-        self._apply(dist, 1)
-
-    def _apply(self, sampler: Any, size: int) -> None:
-        self._array.data = self._data
-        self._array.size = size
-        self._array.selected = -1
-        self._array.sorted = False
-        llama_cpp.llama_sampler_apply(sampler, self._reference)
-
-
 class LlamaSampler:
-    """See `Sampler`. Exact in a replay, but for xtc and mirostat: those hold random numbers (and
-    mirostat a target) of their own, which a count of draws doesn't restore."""
-
-    draws_per_token = 1
+    """See `Sampler`. `candidates` gives the calling thread's buffer."""
 
     def __init__(
-        self, chain: Chain, seed: int, *, vocab: Any, vocab_len: int, candidates: Candidates
+        self,
+        chain: Chain,
+        seed: int,
+        *,
+        vocab: Any,
+        vocab_len: int,
+        candidates: Callable[[], Candidates],
     ) -> None:
         self._candidates = candidates
         self._keep: list[Any] = []  # C strings llama.cpp reads while a sampler is built
@@ -69,29 +35,45 @@ class LlamaSampler:
             llama_cpp.llama_sampler_chain_default_params()
         )
         self._dist: Any = None
-        self._uses_history = chain.history_len > 0 or chain.mirostat > 0
+        self._num_after = chain.num_after
+        self._history_len = chain.history_len
+        self._remembers = chain.history_len > 0 or chain.is_adaptive
+        self._fallback = GreedySampler(chain.bias)
+        self.replays_by_count = chain.replays_by_count
         try:
             self._build(chain, seed % RANDOM_SEED, vocab, vocab_len)
         except Exception:
             self.close()
             raise
 
-    def pick(self, logits: NDArray[np.float32]) -> int:
-        """See `Sampler.pick`."""
-        token = self._candidates.choose(self._chain, logits)
-        self.accept(token)
-        return token
+    def pick(self, logits: Logits) -> Pick:
+        """See `Sampler.pick`; leaves `logits` as they were."""
+        candidates = self._candidates()
+        token, prob = candidates.choose(self._chain, logits)
+        if not prob > 0.0:  # all was forbidden, or the arithmetic broke down (a temperature near 0)
+            token, prob = self._fallback.pick(logits).token_id, 1.0
+        after: tuple[tuple[int, float], ...] = ()
+        if self._num_after:
+            after = ((token, prob), *candidates.best(self._num_after))
+        return Pick(token, 1, after)
+
+    def prime(self, tokens: Iterable[int]) -> None:
+        """See `Sampler.prime`."""
+        if self._history_len:
+            for token in tokens:
+                llama_cpp.llama_sampler_accept(self._chain, token)
 
     def accept(self, token_id: int) -> None:
         """See `Sampler.accept`."""
-        if self._uses_history:
+        if self._remembers:
             llama_cpp.llama_sampler_accept(self._chain, token_id)
 
     def skip(self, draws: int) -> None:
         """See `Sampler.skip`."""
         if self._dist is not None:
+            candidates = self._candidates()
             for _ in range(draws):
-                self._candidates.draw(self._dist)
+                candidates.draw(self._dist)
 
     def close(self) -> None:
         """See `Sampler.close`."""
@@ -109,7 +91,12 @@ class LlamaSampler:
             self._add(_mirostat(chain, seed, vocab_len))
             return
         for name in chain.order:
-            self._add(self._sampler(name, chain, seed, vocab, vocab_len))
+            if name != "adaptive_p":  # draws the token, so it comes last
+                self._add(self._sampler(name, chain, seed, vocab, vocab_len))
+        if chain.is_adaptive:
+            target, decay = chain.adaptive_target, chain.adaptive_decay
+            self._add(llama_cpp.llama_sampler_init_adaptive_p(target, decay, seed))
+            return
         self._dist = llama_cpp.llama_sampler_init_dist(seed)
         self._add(self._dist)
 
@@ -147,6 +134,8 @@ class LlamaSampler:
                 return llama_cpp.llama_sampler_init_xtc(
                     chain.xtc_probability, chain.xtc_threshold, keep, seed
                 )
+            case "infill":
+                return llama_cpp.llama_sampler_init_infill(vocab)
             case _:
                 return llama_cpp.llama_sampler_init_temp_ext(
                     chain.temperature, chain.dynatemp_range, chain.dynatemp_exponent

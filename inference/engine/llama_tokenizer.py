@@ -33,11 +33,13 @@ class LlamaTokenizer:
         self._vocab = llama_cpp.llama_model_get_vocab(model)
         self.vocab_len = int(llama_cpp.llama_vocab_n_tokens(self._vocab))
         self._pieces: dict[tuple[int, bool], bytes] = {}
-        self._ends = frozenset(
+        self.end_tokens = tuple(
             token
             for token in range(self.vocab_len)
             if llama_cpp.llama_vocab_is_eog(self._vocab, token)
         )
+        self._ends = frozenset(self.end_tokens)
+        self.suppressed_tokens = _suppressed(self._vocab)
         self._read_specials()
         self.bos_token = self._special_text(llama_cpp.llama_vocab_bos(self._vocab))
         self.eos_token = self._special_text(llama_cpp.llama_vocab_eos(self._vocab))
@@ -138,3 +140,9 @@ class LlamaTokenizer:
         return (
             self.piece(token_id, special=True).decode("utf-8", "replace") if token_id >= 0 else ""
         )
+
+
+def _suppressed(vocab: Any) -> tuple[int, ...]:
+    count = ctypes.c_int32(0)
+    tokens = llama_cpp.llama_vocab_get_suppress_tokens(vocab, ctypes.byref(count))
+    return tuple(tokens[index] for index in range(count.value)) if tokens else ()

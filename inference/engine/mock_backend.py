@@ -15,12 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inference.engine.backend import Logits, Sampler
 from inference.engine.batch import Batch
+from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
 from inference.engine.errors import BackendError
+from inference.engine.mock_grammar import MockGrammar
 from inference.engine.mock_sampler import NumpySampler
 from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN, MockTokenizer, encode_text
+from inference.engine.picks import Logits, Sampler
 from inference.engine.sampling import Chain
 from inference.protocol.spec import MockSpec
 
@@ -118,6 +120,10 @@ class MockBackend:
     def sampler(self, chain: Chain, seed: int) -> Sampler:
         """See `Backend.sampler`."""
         return NumpySampler(chain, seed)
+
+    def grammar(self, text: str) -> Constraint:
+        """See `Backend.grammar`."""
+        return MockGrammar(text)
 
     def can_reuse(self, seq_id: int, length: int) -> bool:
         """See `Backend.can_reuse`."""

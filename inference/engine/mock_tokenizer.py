@@ -13,6 +13,8 @@ class MockTokenizer:
     """
 
     vocab_len = VOCAB_LEN
+    end_tokens = (END_TOKEN,)
+    suppressed_tokens: tuple[int, ...] = ()
     bos_token = ""
     eos_token = ""
     chat_template: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inference.engine.contract import SequenceRequest
+from inference.engine.samplers import check_grammar
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
 from inference.text.chat_renderer import ChatRenderer, renderer_for
 from inference.text.prompts import TextPipeline
@@ -20,8 +21,10 @@ class Pipeline:
         """Render and tokenise `request`.
 
         Raises:
-            InvalidError: the template refuses the messages, or the prompt is empty.
+            InvalidError: the template refuses the messages, the prompt is empty, or the grammar
+                can't be read.
         """
+        check_grammar(request.sampling.grammar, self._text.tokenizer)
         prepared = self._text.prepare(request.prompt, now_at=request.submitted_at)
         return SequenceRequest(
             generation_id=request.generation_id,
@@ -33,6 +36,7 @@ class Pipeline:
             lane=request.lane,
             sampling=request.sampling,
             limits=request.limits,
+            preserved=self._text.preserved_tokens(request.preserved_tokens),
         )
 
     def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:

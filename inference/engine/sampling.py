@@ -1,20 +1,16 @@
-"""Sampling parameters made definite, the greedy sampler, and log probabilities.
+"""Sampling parameters made definite.
 
-Defaults, names and order are llama-server's, so that the same request gives the same text.
+Defaults, names, order and ranges are llama-server's, so that the same request gives the same text.
+Beyond them no number may be so large that the chain's 32-bit arithmetic breaks down.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from inference.protocol.events import TokenLogprobs, TokenProb
 from inference.protocol.params import SamplingParams
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError
@@ -33,6 +29,7 @@ DEFAULT_ORDER = (
     "xtc",
     "temperature",
 )
+KNOWN = frozenset({*DEFAULT_ORDER, "infill", "adaptive_p"})
 ALIASES = {
     "topk": "top_k",
     "topp": "top_p",
@@ -43,16 +40,39 @@ ALIASES = {
     "typical": "typ_p",
     "typical_p": "typ_p",
     "typp": "typ_p",
-    "top_n_sigma": "top_n_sigma",
 }
 DEFAULT_BREAKERS = ("\n", ":", '"', "*")
 MAX_NUM_PROBS = 20  # rivals a token; each is some 85 bytes in every event and stream
-LOWEST_LOGPROB = float(np.finfo(np.float32).min)
+MAX_BIAS_TOKENS = 65_536  # that the texts of `logit_bias_texts` stand for
+MAX_NUMBER = 1e6  # of any parameter
+MIN_REPEAT_PENALTY = 1e-6
+MIN_TEMPERATURE = 1e-6  # below, logits divided by it leave the range of 32 bits
+MAX_XTC_THRESHOLD = 0.5  # above, xtc does nothing
+# (name, least, most); both ends are allowed.
+RANGES: tuple[tuple[str, float, float], ...] = (
+    ("repeat_penalty", MIN_REPEAT_PENALTY, MAX_NUMBER),
+    ("dry_multiplier", 0.0, MAX_NUMBER),
+    ("adaptive_decay", 0.0, 0.99),
+    *(
+        (name, -MAX_NUMBER, MAX_NUMBER)
+        for name in (
+            *("temperature", "dynatemp_range", "dynatemp_exponent", "top_p", "min_p"),
+            *("top_n_sigma", "xtc_probability", "xtc_threshold", "typical_p", "dry_base"),
+            *("presence_penalty", "frequency_penalty", "mirostat_tau", "mirostat_eta"),
+            *("adaptive_target",),
+        )
+    ),
+)
+COUNTS = ("repeat_last_n", "dry_allowed_length", "dry_penalty_last_n", "min_keep")
+MAX_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Every parameter with its value; `order` holds canonical names, `bias` real numbers."""
+    """Every parameter with its value; `order` holds canonical names, `bias` real numbers.
+
+    `num_after`: how many of the tokens that the chain left are shown with each one, 0: none.
+    """
 
     order: tuple[str, ...]
     bias: tuple[tuple[int, float], ...]
@@ -78,7 +98,10 @@ class Chain:
     mirostat: int
     mirostat_tau: float
     mirostat_eta: float
+    adaptive_target: float
+    adaptive_decay: float
     min_keep: int
+    num_after: int
 
     @property
     def has_penalties(self) -> bool:
@@ -96,6 +119,25 @@ class Chain:
         return "dry" in self.order and self.dry_multiplier != 0.0 and self.dry_penalty_last_n != 0
 
     @property
+    def has_xtc(self) -> bool:
+        """Whether the XTC sampler is on; it draws random numbers of its own."""
+        return (
+            "xtc" in self.order
+            and self.xtc_probability > 0.0
+            and self.xtc_threshold <= MAX_XTC_THRESHOLD
+        )
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether adaptive-p draws the token instead of the plain draw."""
+        return "adaptive_p" in self.order and self.mirostat == 0
+
+    @property
+    def replays_by_count(self) -> bool:
+        """See `Sampler`: mirostat and adaptive-p learn from the probabilities they saw."""
+        return self.mirostat == 0 and not self.is_adaptive and not self.has_xtc
+
+    @property
     def history_len(self) -> int:
         """How many earlier tokens the chain looks at."""
         if self.mirostat:
@@ -108,11 +150,14 @@ class Chain:
         """Whether the choice is the largest biased logit and nothing else matters."""
         return (
             self.temperature <= 0.0
+            and self.dynatemp_range <= 0.0
             and "temperature" in self.order
             and self.mirostat == 0
             and not self.has_penalties
             and not self.has_dry
-            and not ("xtc" in self.order and self.xtc_probability > 0.0)
+            and not self.has_xtc
+            and not self.is_adaptive
+            and "infill" not in self.order
         )
 
 
@@ -129,10 +174,10 @@ def resolve_chain(params: SamplingParams, tokenizer: Tokenizer, *, max_context: 
     return Chain(
         order=_order(params.samplers),
         bias=_bias(params, tokenizer),
-        temperature=max(0.0, _or(params.temperature, 0.8)),
+        temperature=_temperature(params),
         dynatemp_range=_or(params.dynatemp_range, 0.0),
         dynatemp_exponent=_or(params.dynatemp_exponent, 1.0),
-        top_k=max(0, _or(params.top_k, 40)),
+        top_k=min(MAX_COUNT, max(0, _or(params.top_k, 40))),
         top_p=_clamp(_or(params.top_p, 0.95)),
         min_p=_clamp(_or(params.min_p, 0.05)),
         top_n_sigma=_or(params.top_n_sigma, -1.0),
@@ -151,60 +196,11 @@ def resolve_chain(params: SamplingParams, tokenizer: Tokenizer, *, max_context: 
         mirostat=min(2, max(0, _or(params.mirostat, 0))),
         mirostat_tau=_or(params.mirostat_tau, 5.0),
         mirostat_eta=_or(params.mirostat_eta, 0.1),
+        adaptive_target=min(1.0, _or(params.adaptive_target, -1.0)),
+        adaptive_decay=_or(params.adaptive_decay, 0.9),
         min_keep=_or(params.min_keep, 0),
+        num_after=params.num_probs if params.post_sampling_probs else 0,
     )
-
-
-class GreedySampler:
-    """The largest logit after fixed biases; no random numbers, no memory."""
-
-    draws_per_token = 0
-
-    def __init__(self, bias: tuple[tuple[int, float], ...] = ()) -> None:
-        self._ids = np.array([token for token, _ in bias], np.int64)
-        self._values = np.array([value for _, value in bias], np.float32)
-
-    def pick(self, logits: NDArray[np.float32]) -> int:
-        """See `Sampler.pick`."""
-        if self._ids.size:
-            logits[self._ids] += self._values
-        return int(logits.argmax())
-
-    def accept(self, token_id: int) -> None:
-        """Nothing depends on earlier tokens."""
-
-    def skip(self, draws: int) -> None:
-        """Nothing is drawn."""
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def logprobs_of(
-    logits: NDArray[np.float32], num_probs: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Log probabilities of the whole vocabulary from raw logits, and the best ids, best first."""
-    values = logits.astype(np.float64)
-    values -= values.max()
-    values -= math.log(np.exp(values).sum())
-    count = min(num_probs, len(values))
-    best = np.argpartition(-values, count - 1)[:count]
-    return values, best[np.lexsort((best, -values[best]))]
-
-
-def token_logprobs(
-    token_id: int,
-    logprobs: NDArray[np.float64],
-    best: NDArray[np.int64],
-    tokenizer: Tokenizer,
-) -> TokenLogprobs:
-    """The protocol's record of one choice."""
-
-    def prob(candidate: int) -> TokenProb:
-        value = max(float(logprobs[candidate]), LOWEST_LOGPROB)
-        return TokenProb(candidate, tuple(tokenizer.piece(candidate, special=True)), value)
-
-    return TokenLogprobs(prob(token_id), tuple(prob(int(candidate)) for candidate in best))
 
 
 def _or(value: T | None, default: T) -> T:
@@ -215,6 +211,11 @@ def _clamp(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
+def _temperature(params: SamplingParams) -> float:
+    temperature = _or(params.temperature, 0.8)
+    return 0.0 if temperature < MIN_TEMPERATURE else temperature
+
+
 def _order(names: tuple[str, ...] | None) -> tuple[str, ...]:
     if names is None:
         return DEFAULT_ORDER
@@ -222,7 +223,7 @@ def _order(names: tuple[str, ...] | None) -> tuple[str, ...]:
     for name in names:
         plain = name.lower().replace("-", "_")
         plain = ALIASES.get(plain, plain)
-        if plain in DEFAULT_ORDER:
+        if plain in KNOWN:
             order.append(plain)
         else:
             logger.warning("an unknown sampler name was dropped")
@@ -230,33 +231,41 @@ def _order(names: tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def _bias(params: SamplingParams, tokenizer: Tokenizer) -> tuple[tuple[int, float], ...]:
-    """Biases by id, the later one of two counts; ids outside the vocabulary have no effect."""
-    bias = {
-        token: -math.inf if value is None else value
-        for token, value in params.logit_bias
-        if 0 <= token < tokenizer.vocab_len
-    }
-    if params.ignore_eos:
-        bias.update(dict.fromkeys(_end_tokens(cast(Any, tokenizer)), -math.inf))
+    """Biases by id, several of one token added up; ids outside the vocabulary have no effect."""
+    bias: dict[int, float] = {}
+    for token, value in (*params.logit_bias, *_text_biases(params, tokenizer)):
+        if 0 <= token < tokenizer.vocab_len:
+            bias[token] = bias.get(token, 0.0) + (-math.inf if value is None else value)
+    forbidden = tokenizer.end_tokens if params.ignore_eos else ()
+    bias.update(dict.fromkeys((*tokenizer.suppressed_tokens, *forbidden), -math.inf))
     return tuple(bias.items())
 
 
-@functools.lru_cache(maxsize=4)  # a scan of the whole vocabulary
-def _end_tokens(tokenizer: Tokenizer) -> list[int]:
-    return [token for token in range(tokenizer.vocab_len) if tokenizer.is_end(token)]
+def _text_biases(params: SamplingParams, tokenizer: Tokenizer) -> list[tuple[int, float | None]]:
+    out: list[tuple[int, float | None]] = []
+    for text, value in params.logit_bias_texts:
+        tokens = tokenizer.tokenize(text, add_special=False, parse_special=False)
+        out += [(token, value) for token in tokens]
+        if len(out) > MAX_BIAS_TOKENS:
+            raise InvalidError(
+                f"the texts have more than {MAX_BIAS_TOKENS} tokens", param="logit_bias"
+            )
+    return out
 
 
 def _refuse(params: SamplingParams) -> None:
-    for name in ("repeat_last_n", "dry_allowed_length", "dry_penalty_last_n", "min_keep"):
+    for name, least, most in RANGES:
         value = getattr(params, name)
-        if value is not None and value < 0:
-            raise InvalidError(f"{name} must be 0 or more, but got {value}", param=name)
-    if params.repeat_penalty is not None and not 0.0 < params.repeat_penalty < math.inf:
-        raise InvalidError("repeat_penalty must be a finite number above 0", param="repeat_penalty")
-    for name in ("temperature", "presence_penalty", "frequency_penalty", "top_p", "min_p"):
+        if value is not None and not least <= value <= most:
+            raise InvalidError(_out_of_range(name, least, most, value), param=name)
+    for name in COUNTS:
         value = getattr(params, name)
-        if value is not None and not math.isfinite(value):
-            raise InvalidError(f"{name} must be a finite number", param=name)
+        if value is not None and not 0 <= value <= MAX_COUNT:
+            raise InvalidError(_out_of_range(name, 0, MAX_COUNT, value), param=name)
+    for _, value in (*params.logit_bias, *params.logit_bias_texts):
+        if value is not None and not -MAX_NUMBER <= value <= MAX_NUMBER:
+            message = _out_of_range("logit_bias", -MAX_NUMBER, MAX_NUMBER, value)
+            raise InvalidError(message, param="logit_bias")
     if params.dry_sequence_breakers is not None and not params.dry_sequence_breakers:
         raise InvalidError("dry_sequence_breakers must not be empty", param="dry_sequence_breakers")
     if not 0 <= params.num_probs <= MAX_NUM_PROBS:
@@ -265,8 +274,8 @@ def _refuse(params: SamplingParams) -> None:
             f"but got {params.num_probs}",
             param="logprobs",
         )
-    if params.post_sampling_probs:
-        raise InvalidError(
-            "probabilities after sampling aren't offered, only those of the raw logits",
-            param="post_sampling_probs",
-        )
+
+
+def _out_of_range(name: str, least: float, most: float, value: float) -> str:
+    low, high = (x if isinstance(x, int) else f"{x:g}" for x in (least, most))
+    return f"Field '{name}': Value must be between {low} <= value <= {high}, but got {value}"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import enum
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.engine.backend import Sampler
 from inference.engine.contract import SequenceRequest
+from inference.engine.picking import Row
+from inference.engine.picks import Sampler
 from inference.engine.slots import Slot
 from inference.engine.stopping import Answer, Ended
 from inference.engine.timings import SequenceClock
 from inference.protocol.events import Usage
+from llamaweb.lib.clock import Clock
 
 LANE_RANK = {"interactive": 0, "background": 1}
 
@@ -33,7 +36,8 @@ class Sequence:
     `target`: tokens to evaluate before the next one can be sampled: the prompt and, after a
     resume, the published ids. `next_token` is sampled but not evaluated. `replayed_end`: a resumed
     sequence that had ended already. `has_leader`: somebody else is computing its prefix.
-    `served_step`: the last step that computed prompt of it.
+    `served_step`: the last step that computed prompt of it. `replay`: published ids that its
+    sampler has yet to see the logits of; they aren't in `target`.
     """
 
     request: SequenceRequest
@@ -44,6 +48,7 @@ class Sequence:
     arrival: int
     served_step: int
     replayed_end: Ended | None = None
+    replay: deque[int] = field(default_factory=deque)
     phase: Phase = Phase.WAITING
     has_leader: bool = False
     next_token: int = -1
@@ -64,6 +69,17 @@ class Sequence:
     def lane_rank(self) -> int:
         """0 goes before 1."""
         return LANE_RANK[self.request.lane]
+
+    @property
+    def row(self) -> Row:
+        """What is picked for it."""
+        params = self.request.sampling
+        return Row(self.sampler, params.num_probs, params.post_sampling_probs)
+
+    def is_late(self, clock: Clock) -> bool:
+        """Whether its time is over; the clock is read only where there is a limit."""
+        limit_ms, since = self.request.limits.max_predict_ms, self.clock.first_token_ts
+        return bool(limit_ms and since is not None and (clock.monotonic() - since) * 1e3 > limit_ms)
 
     def usage(self) -> Usage:
         """Counts so far; tokens of an earlier engine are in them once."""

@@ -14,6 +14,16 @@ class Tokenizer(Protocol):
         ...
 
     @property
+    def end_tokens(self) -> tuple[int, ...]:
+        """Tokens that end a generation."""
+        ...
+
+    @property
+    def suppressed_tokens(self) -> tuple[int, ...]:
+        """Tokens that the model's file says must never be generated."""
+        ...
+
+    @property
     def bos_token(self) -> str:
         """Text of the beginning-of-text token, "" without one."""
         ...
@@ -44,5 +54,5 @@ class Tokenizer(Protocol):
         ...
 
     def is_end(self, token_id: int) -> bool:
-        """Whether this token ends a generation."""
+        """Whether this token is one of `end_tokens`."""
         ...

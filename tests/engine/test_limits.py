@@ -78,7 +78,6 @@ def test_the_end_token_is_not_counted() -> None:
         ({"sampling": SamplingParams(repeat_penalty=0.0)}, "repeat_penalty"),
         ({"sampling": SamplingParams(repeat_last_n=-1)}, "repeat_last_n"),
         ({"sampling": SamplingParams(num_probs=21)}, "logprobs"),
-        ({"sampling": SamplingParams(post_sampling_probs=True)}, "post_sampling_probs"),
     ],
 )
 def test_what_cannot_be_served_is_refused_by_name(

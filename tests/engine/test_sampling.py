@@ -9,7 +9,8 @@ import pytest
 
 from inference.engine.mock_sampler import NumpySampler
 from inference.engine.mock_tokenizer import END_TOKEN, MockTokenizer
-from inference.engine.sampling import DEFAULT_ORDER, Chain, GreedySampler, resolve_chain
+from inference.engine.picks import GreedySampler
+from inference.engine.sampling import DEFAULT_ORDER, Chain, resolve_chain
 from inference.protocol.events import Delta
 from inference.protocol.params import Limits, SamplingParams
 from tests.engine.driving import ask, draws_of, ids_of, make_engine, run_one, text_of
@@ -83,9 +84,9 @@ def test_a_bias_outside_the_vocabulary_has_no_effect() -> None:
 
 def test_greedy_takes_the_largest_biased_logit() -> None:
     logits = np.array([1.0, 3.0, 2.0], np.float32)
-    assert GreedySampler().pick(logits.copy()) == 1
-    assert GreedySampler(((1, -math.inf),)).pick(logits.copy()) == 2
-    assert GreedySampler(((0, 5.0),)).pick(logits.copy()) == 0
+    assert GreedySampler().pick(logits).token_id == 1
+    assert GreedySampler(((1, -math.inf),)).pick(logits).token_id == 2
+    assert GreedySampler(((0, 5.0),)).pick(logits).token_id == 0
 
 
 def test_a_banned_token_is_never_said() -> None:
@@ -118,10 +119,9 @@ def test_penalties_look_at_the_prompt() -> None:
     chain = chain_of(temperature=0.0, presence_penalty=5.0)
     sampler = NumpySampler(chain, 0)
     logits = np.array([0.0, 2.0, 1.0], np.float32)
-    assert sampler.pick(logits) == 1
-    sampler = NumpySampler(chain, 0)
-    sampler.accept(1)
-    assert sampler.pick(logits) == 2
+    assert sampler.pick(logits).token_id == 1
+    sampler.prime([1])
+    assert sampler.pick(logits).token_id == 2
 
 
 def test_skipped_draws_are_used_up() -> None:

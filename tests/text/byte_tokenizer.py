@@ -10,6 +10,8 @@ class ByteTokenizer:
     """Implements `inference.text.tokenizer.Tokenizer`."""
 
     vocab_len = 259
+    end_tokens = (EOS,)
+    suppressed_tokens: tuple[int, ...] = ()
     bos_token = "<s>"
     eos_token = "</s>"
 

@@ -1,0 +1,74 @@
+"""The sampler of a request: chain, constraints, and what it remembers of the prompt."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, cast
+
+from inference.engine.backend import Backend
+from inference.engine.constraints import ConstrainedSampler, Constraint
+from inference.engine.contract import SequenceRequest
+from inference.engine.lazy_grammar import LazyGrammar
+from inference.engine.picks import GreedySampler, Sampler
+from inference.engine.sampling import resolve_chain
+from inference.protocol.params import Grammar
+from inference.text.gbnf import parse_gbnf
+from inference.text.tokenizer import Tokenizer
+from llamaweb.lib.errors import InvalidError
+
+GRAMMARS_KNOWN = 32  # whose check is remembered
+
+
+def build_sampler(request: SequenceRequest, backend: Backend) -> Sampler:
+    """The sampler of `request`, ready for its first token.
+
+    Raises:
+        InvalidError: a parameter is out of range, or the grammar can't be read.
+    """
+    tokenizer = backend.tokenizer
+    params = request.sampling
+    chain = resolve_chain(params, tokenizer, max_context=backend.max_context)
+    sampler: Sampler = (
+        GreedySampler(chain.bias, shows_probs=chain.num_after > 0)
+        if chain.is_greedy
+        else backend.sampler(chain, request.seed)
+    )
+    try:
+        if chain.history_len:
+            sampler.prime(request.tokens[-chain.history_len :])
+        if params.grammar is not None and params.grammar.text:
+            grammar = _grammar(params.grammar, request, backend)
+            sampler = ConstrainedSampler(sampler, [grammar], tokenizer)
+    except BaseException:
+        sampler.close()
+        raise
+    return sampler
+
+
+def check_grammar(grammar: Grammar | None, tokenizer: Tokenizer) -> None:
+    """Refuse a grammar early, outside the engine's loop; raises like `build_sampler`."""
+    if grammar is None or not grammar.text:
+        return
+    if grammar.text.startswith("%llguidance"):
+        raise InvalidError("llguidance grammars are not supported", param="grammar")
+    _check(grammar.text, cast(Any, tokenizer))
+
+
+@functools.lru_cache(GRAMMARS_KNOWN)
+def _check(text: str, tokenizer: Tokenizer) -> None:
+    def is_token(name: str) -> bool:
+        return len(tokenizer.tokenize(name, add_special=False, parse_special=True)) == 1
+
+    parse_gbnf(text, is_token)
+
+
+def _grammar(grammar: Grammar, request: SequenceRequest, backend: Backend) -> Constraint:
+    check_grammar(grammar, backend.tokenizer)
+    rules = backend.grammar(grammar.text)
+    if not grammar.lazy:
+        return rules
+    try:
+        return LazyGrammar(rules, grammar.triggers, backend.tokenizer, request.preserved)
+    except BaseException:
+        rules.close()
+        raise
