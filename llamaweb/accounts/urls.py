@@ -13,7 +13,9 @@ from django.views.generic import RedirectView
 
 from llamaweb.accounts import views
 
-account_patterns: list[URLPattern | URLResolver] = [
+Patterns = list[URLPattern | URLResolver]
+
+PAGES: Patterns = [
     path("", RedirectView.as_view(pattern_name="mfa_index"), name="account_index"),
     path("login/", views.LoginView.as_view(), name="account_login"),
     path("logout/", allauth_views.logout, name="account_logout"),
@@ -26,28 +28,32 @@ account_patterns: list[URLPattern | URLResolver] = [
     path("sessions/", list_usersessions, name="usersessions_list"),
 ]
 
-# Without a way to send e-mail there is no link either: templates ask for these by name.
-if settings.EMAIL_IS_CONFIGURED:
-    account_patterns += [
-        path("password/reset/", allauth_views.password_reset, name="account_reset_password"),
-        path(
-            "password/reset/done/",
-            allauth_views.password_reset_done,
-            name="account_reset_password_done",
-        ),
-        re_path(
-            r"^password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$",
-            allauth_views.password_reset_from_key,
-            name="account_reset_password_from_key",
-        ),
-        path(
-            "password/reset/key/done/",
-            allauth_views.password_reset_from_key_done,
-            name="account_reset_password_from_key_done",
-        ),
+RESET_PAGES: Patterns = [
+    path("password/reset/", allauth_views.password_reset, name="account_reset_password"),
+    path(
+        "password/reset/done/",
+        allauth_views.password_reset_done,
+        name="account_reset_password_done",
+    ),
+    re_path(
+        r"^password/reset/key/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>.+)/$",
+        allauth_views.password_reset_from_key,
+        name="account_reset_password_from_key",
+    ),
+    path(
+        "password/reset/key/done/",
+        allauth_views.password_reset_from_key_done,
+        name="account_reset_password_from_key_done",
+    ),
+]
+
+
+def account_urls(*, has_mail: bool) -> Patterns:
+    """All addresses. Without mail no reset, and no link to it: templates ask by name."""
+    return [
+        path("accounts/", include(PAGES + (RESET_PAGES if has_mail else []))),
+        path("setup/<str:token>/", views.setup, name="setup"),
     ]
 
-urlpatterns: list[URLPattern | URLResolver] = [
-    path("accounts/", include(account_patterns)),
-    path("setup/<str:token>/", views.setup, name="setup"),
-]
+
+urlpatterns = account_urls(has_mail=settings.EMAIL_IS_CONFIGURED)
