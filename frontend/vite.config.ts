@@ -1,10 +1,11 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { svelteTesting } from "@testing-library/svelte/vite";
 import { defineConfig } from "vitest/config";
 
 // Django serves the page and finds the files in manifest.json; there is no index.html here.
 export default defineConfig({
   base: "/static/",
-  plugins: [svelte()],
+  plugins: [svelte(), svelteTesting()],
   build: {
     manifest: "manifest.json",
     outDir: "dist",
@@ -14,5 +15,9 @@ export default defineConfig({
     // The page comes from Django's address, the modules from here.
     cors: { origin: /^http:\/\/(localhost|127\.0\.0\.1)(:\d+)?$/ },
   },
-  test: { include: ["src/**/*.test.ts"], environment: "node" },
+  test: {
+    include: ["src/**/*.test.ts"],
+    environment: "node",
+    setupFiles: ["src/dev/browser.ts"],
+  },
 });

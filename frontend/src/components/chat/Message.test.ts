@@ -1,0 +1,77 @@
+// @vitest-environment jsdom
+import { fireEvent, render, screen } from "@testing-library/svelte";
+import { expect, test, vi } from "vitest";
+
+import { FakeApp } from "../../dev/fake.svelte";
+import { live, shown, turn } from "../../dev/fixtures";
+import Stage from "../../dev/Stage.svelte";
+import type { ShownMessage } from "../../types/stores";
+import Message from "./Message.svelte";
+
+function setUp(message: ShownMessage, changes: Record<string, unknown> = {}) {
+  const app = new FakeApp();
+  const acts = { onedit: vi.fn(), onremove: vi.fn() };
+  const given = { message, isActive: true, isEditing: false, ...acts, ...changes };
+  const { container } = render(Stage, { app, of: Message, given });
+  return { app, container, ...acts };
+}
+
+test("the switch goes to the sibling beside, and no further than the last", async () => {
+  const message = shown("m2", "assistant", "b", { siblings: ["m1", "m2", "m3"], index: 1 });
+  const { app } = setUp(message, { isActive: false });
+  expect(screen.getByRole("group", { name: "Version 2 of 3" })).toBeTruthy();
+  await fireEvent.click(screen.getByLabelText("Next version"));
+  await fireEvent.click(screen.getByLabelText("Previous version"));
+  expect(app.chat.calls).toEqual([
+    ["select", "m3"],
+    ["select", "m1"],
+  ]);
+});
+
+test("at the end of the siblings there is no next one", () => {
+  setUp(shown("m3", "assistant", "c", { siblings: ["m1", "m3"], index: 1 }));
+  expect(screen.getByLabelText<HTMLButtonElement>("Next version").disabled).toBe(true);
+  expect(screen.getByLabelText<HTMLButtonElement>("Previous version").disabled).toBe(false);
+});
+
+test("a failed answer keeps its text, says why and can be tried again", async () => {
+  const message = shown(
+    "m2",
+    "assistant",
+    "Half a",
+    { state: "failed", turn: turn() },
+    { error_message: "The engine ended." },
+  );
+  const { app } = setUp(message);
+  expect(screen.getByText("Half a")).toBeTruthy();
+  expect(screen.getByText("The engine ended.", { exact: false })).toBeTruthy();
+  await fireEvent.click(screen.getByRole("button", { name: "Retry" }));
+  expect(app.chat.calls).toEqual([["retry", "t1"]]);
+});
+
+test("the place in the queue is said in words", () => {
+  const place = { ahead: 2, waiting: 5, reason: "the model is being loaded" };
+  const message = shown("m2", "assistant", "", {
+    state: "streaming",
+    live: live({ phase: "queued", place }),
+  });
+  setUp(message);
+  expect(screen.getByText("3rd of 5 in the queue — the model is being loaded")).toBeTruthy();
+});
+
+test("text of people is shown as it is", () => {
+  const { container } = setUp(shown("m1", "user", "<img src=x onerror=alert(1)>"));
+  expect(container.querySelector("img")).toBeNull();
+  expect(container.querySelector(".bubble")?.textContent).toBe("<img src=x onerror=alert(1)>");
+});
+
+test("editing: Escape leaves it, Enter sends the changed text", async () => {
+  const { app, onedit } = setUp(shown("m1", "user", "old"), { isEditing: true });
+  const field = screen.getByLabelText("Edit the message");
+  await fireEvent.keyDown(field, { key: "Escape" });
+  expect(onedit).toHaveBeenLastCalledWith(false);
+  expect(app.chat.calls).toEqual([]);
+  await fireEvent.input(field, { target: { value: "new" } });
+  await fireEvent.keyDown(field, { key: "Enter" });
+  expect(app.chat.calls).toEqual([["edit", "m1", "new"]]);
+});
