@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from inference.engine.backend import Backend
 from inference.engine.contract import SequenceRequest
 from inference.engine.picks import Sampler
+from inference.engine.prefix import Prefix, of_tokens
 from inference.engine.samplers import build_sampler
 from inference.engine.stopping import Answer, Ended
 from llamaweb.lib.errors import BusyError, InvalidError, TooLongError
@@ -23,6 +24,7 @@ class Prepared:
     """A request with everything it needs but a slot; see `Sequence` for the fields."""
 
     target: NDArray[np.int32]
+    prefix: Prefix
     sampler: Sampler
     answer: Answer
     replayed_end: Ended | None
@@ -68,10 +70,12 @@ def prepare(request: SequenceRequest, backend: Backend) -> Prepared:
         sampler.close()
         raise
     published = request.resume.token_ids if request.resume else ()
-    if sampler.replays_by_count:
-        return Prepared(np.array(request.tokens + published, np.int32), sampler, answer, ended, ())
-    # Its state depends on logits: the published tokens are decoded again, one a step.
-    return Prepared(np.array(request.tokens, np.int32), sampler, answer, ended, published)
+    replay: tuple[int, ...] = ()
+    if not sampler.replays_by_count:
+        # Its state depends on logits: the published tokens are decoded again, one a step.
+        published, replay = (), published
+    target = np.array(request.tokens + published, np.int32)
+    return Prepared(target, of_tokens(target), sampler, answer, ended, replay)
 
 
 def _replay(request: SequenceRequest, sampler: Sampler, answer: Answer) -> Ended | None:

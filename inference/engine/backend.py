@@ -1,8 +1,8 @@
 """What the pure engine sees of a model and its memory. The mock and llama.cpp look the same here.
 
 Memory is `num_seqs` independent streams, each holding the tokens at positions 0..n-1 of one
-sequence. All calls come from one thread; samplers and grammars are used from several, each by one
-at a time.
+sequence; unified, the streams share one pool of `max_context` cells. All calls come from one
+thread; samplers and grammars are used from several, each by one at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Protocol
 from inference.engine.batch import Batch
 from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
+from inference.engine.host_cache import State
 from inference.engine.picks import Logits, Sampler
 from inference.engine.sampling import Chain
 from inference.text.tokenizer import Tokenizer
@@ -52,7 +53,23 @@ class Backend(Protocol):
 
     @property
     def can_share(self) -> bool:
-        """Whether this memory can go on from a prefix at all; False: `can_reuse` never is."""
+        """Whether this memory can go on from any prefix of what it holds (a recurrent state can
+        go on from its end only)."""
+        ...
+
+    @property
+    def can_shift(self) -> bool:
+        """Whether `cut` works."""
+        ...
+
+    @property
+    def is_unified(self) -> bool:
+        """One pool of cells: copies cost nothing, and `decode` may find no room."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Names what KV depends on: model, library build, KV types, flash attention, rope."""
         ...
 
     def begin(self, seq_id: int, request: SequenceRequest) -> None:
@@ -63,6 +80,7 @@ class Backend(Protocol):
         """Compute a batch. Rows are ascending by seq_id, at most one output a sequence.
 
         Raises:
+            NoRoomError: a unified pool is full; the memory is as it was before.
             BackendError: nothing of the batch may be used; its streams are to be trimmed to 0.
         """
         ...
@@ -91,8 +109,26 @@ class Backend(Protocol):
         """Whether the first `length` tokens of the stream suffice to go on behind them."""
         ...
 
-    def copy(self, source: int, target: int) -> None:
-        """Replace the target stream by the whole source stream (moved at the next `decode`)."""
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Replace the target stream by the source stream, of which at least `length` tokens are
+        wanted. Unless unified it is carried out by the next `decode`."""
+        ...
+
+    def state_bytes(self, seq_id: int) -> int:
+        """What `save` would return, in bytes."""
+        ...
+
+    def save(self, seq_id: int) -> State | None:
+        """The used cells of the stream, or None. Never with a pending copy to the stream."""
+        ...
+
+    def restore(self, seq_id: int, state: State) -> bool:
+        """Replace the stream by a saved one. Never with a pending copy to or from the stream.
+        False: it is empty now."""
+        ...
+
+    def cut(self, seq_id: int, start: int, end: int) -> None:
+        """Forget the tokens `start`..`end`-1 and move those behind them down (`can_shift`)."""
         ...
 
     def trim(self, seq_id: int, length: int) -> bool:

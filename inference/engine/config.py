@@ -17,6 +17,9 @@ class EngineConfig:
     `age_steps`: a prompt that got nothing for that many steps goes first, whatever its lane.
     `large_vocab_len`: from that many tokens on, rows are sampled by `sample_threads` threads
     (0: as many as there are cores, 4 at most).
+    `host_cache_bytes`: states of evicted sequences kept in ordinary memory.
+    `context_shift`: a full context drops its older half instead of ending the answer.
+    `verify_cache`: compute every reused prefix again and compare (slow, for finding mistakes).
     """
 
     step_target_s: float = 0.2
@@ -25,3 +28,6 @@ class EngineConfig:
     age_steps: int = 32
     large_vocab_len: int = 100_000
     sample_threads: int = 0
+    host_cache_bytes: int = 0
+    verify_cache: bool = False
+    context_shift: bool = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from inference.protocol.events import CancelledBy, Event
-from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import GenerateRequest, Lane
 
 
@@ -26,7 +26,8 @@ class SequenceRequest:
 
     `tokens` is the whole prompt; its first `public_len` tokens are the server's own text and may
     be shared by everybody, the rest only within `cache_scope`. `owner_key` is the unit of fairness.
-    `preserved`: special tokens whose text is part of the answer.
+    `preserved`: special tokens whose text is part of the answer. `adapters`: (number in the
+    backend's list, scale) in order.
     """
 
     generation_id: str
@@ -41,6 +42,8 @@ class SequenceRequest:
     resume: Resume | None = None
     alone: bool = False
     preserved: frozenset[int] = frozenset()
+    context: ContextParams = field(default_factory=ContextParams)
+    adapters: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,11 @@ class StepEngine(Protocol):
 
     def drop(self, generation_id: str) -> None:
         """Forget a sequence without a word: it belongs to another engine now."""
+        ...
+
+    def purge(self, *, owner_key: str | None = None, conversation: str | None = None) -> int:
+        """Forget what the prompt cache holds of an owner or a conversation, or all of it; what is
+        being computed goes when it ends. Returns how many tokens went at once."""
         ...
 
     def step(self) -> list[EngineEvent]:

@@ -7,16 +7,18 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inference.engine import admission, prompt_cache
+from inference.engine import admission
 from inference.engine.backend import Backend
 from inference.engine.batch import Batch, count_ubatches
+from inference.engine.cache_check import CacheCheck
 from inference.engine.config import EngineConfig
 from inference.engine.constraints import ConstraintError
 from inference.engine.contract import EngineEvent, SequenceRequest
+from inference.engine.costs import CacheCosts
 from inference.engine.picking import Outcome, Picker
+from inference.engine.prompt_cache import PromptCache, Reuse, find_leader
 from inference.engine.scheduler import PrefillScheduler
 from inference.engine.sequence import Phase, Sequence
-from inference.engine.slots import SlotTable
 from inference.engine.stats import EngineStats, StepRecord
 from inference.engine.stopping import Ended
 from inference.engine.timings import PrefillPace
@@ -54,11 +56,14 @@ class Engine:
         self._backend = backend
         self._config = config or EngineConfig()
         self._clock = clock or SystemClock()
-        self._table = SlotTable(backend.num_seqs, backend.max_context)
         self._scheduler = PrefillScheduler(self._config)
         self._pace = PrefillPace(
             self._config, batch_len=backend.batch_len, ubatch_len=backend.ubatch_len
         )
+        self._costs = CacheCosts(self._pace)
+        self._cache = PromptCache(backend, self._config, self._costs, self._clock)
+        self._table = self._cache.table
+        self._check = CacheCheck(backend, self._cache) if self._config.verify_cache else None
         self._batch = Batch(backend.batch_len)
         self._picker = Picker(backend.tokenizer, self._config)
         self._active: dict[str, Sequence] = {}
@@ -92,16 +97,13 @@ class Engine:
         admission.refuse_busy(request, self._active, self.free_slots)
         admission.refuse_invalid(request, self._backend)
         prepared = admission.prepare(request, self._backend)
-        reusable = [
-            prompt_cache.reusable_len(request, prepared.target, slot, self._backend.can_reuse)
-            for slot in self._table.slots
-        ]
-        slot = self._table.take(reusable, worth_len=self._config.copy_min_len)
+        slot = self._cache.seat(request, prepared.prefix)
         self._arrivals += 1
         self._active[request.generation_id] = Sequence(
             request=request,
             slot=slot,
             target=prepared.target,
+            prefix=prepared.prefix,
             sampler=prepared.sampler,
             answer=prepared.answer,
             replayed_end=prepared.replayed_end,
@@ -141,17 +143,17 @@ class Engine:
             waiting=len(self._active) - running,
             free_slots=self.free_slots,
             prefill_rate=self._pace.rate,
+            **self._cache.stats.as_mapping(),
+            **self._cache.gauges(),
         )
 
     def clear_cache(self) -> int:
-        """Forget what idle slots hold; returns how many tokens that were."""
-        num = 0
-        for slot in self._table.slots:
-            if not slot.is_busy and slot.length:
-                num += slot.length
-                self._backend.trim(slot.seq_id, 0)
-                slot.length = 0
-        return num
+        """Forget all that nobody is computing; returns how many tokens that were."""
+        return self._cache.purge()
+
+    def purge(self, *, owner_key: str | None = None, conversation: str | None = None) -> int:
+        """See `StepEngine.purge`."""
+        return self._cache.purge(owner_key=owner_key, conversation=conversation)
 
     def close(self) -> None:
         """See `StepEngine.close`."""
@@ -170,27 +172,21 @@ class Engine:
                 self._emit(sequence, Started(sequence.prompt_len, 0))
                 self._finish(sequence, sequence.replayed_end)
                 continue
-            reuse = prompt_cache.best_reuse(
-                sequence, self._table.slots, self._backend.can_reuse, self._config.copy_min_len
-            )
+            reuse = self._cache.plan(sequence)
             others = self._active.values() if self._backend.can_share else ()
-            leader = prompt_cache.find_leader(
-                sequence, others, reuse.length, self._config.copy_min_len
-            )
+            leader = find_leader(sequence, others, reuse.length, self._config.copy_min_len)
             sequence.has_leader = leader is not None
-            if leader is None:
+            if leader is None and not (self._cache.must_wait(sequence, reuse) and self._is_busy()):
                 self._begin(sequence, reuse)
 
-    def _begin(self, sequence: Sequence, reuse: prompt_cache.Reuse) -> None:
-        slot, length = sequence.slot, reuse.length
+    def _is_busy(self) -> bool:
+        """Whether this step will decode, and carry pending copies out."""
+        return any(seq.phase is not Phase.WAITING for seq in self._active.values())
+
+    def _begin(self, sequence: Sequence, reuse: Reuse) -> None:
+        slot = sequence.slot
+        self._cache.begin(sequence, reuse)
         self._backend.begin(slot.seq_id, sequence.request)
-        if reuse.donor is not slot:
-            self._backend.copy(reuse.donor.seq_id, slot.seq_id)
-            slot.tokens[:length] = reuse.donor.tokens[:length]
-            self._stats.copies += 1
-        slot.length = length if self._backend.trim(slot.seq_id, length) else 0
-        slot.cache_scope = sequence.request.cache_scope
-        slot.public_len = sequence.request.public_len
         sequence.phase = Phase.PREFILL
         sequence.clock.begun_ts = self._clock.monotonic()
         sequence.cached_tokens = min(slot.length, sequence.prompt_len)
@@ -218,6 +214,7 @@ class Engine:
     def _decode(self, work: list[Work]) -> bool:
         self._fill_batch(work)
         started_ts = self._clock.monotonic()
+        has_copies = self._cache.has_pending_copies
         try:
             self._backend.decode(self._batch)
         except Exception as error:
@@ -225,7 +222,7 @@ class Engine:
             logger.error("decode of %d rows failed: %s", self._batch.num_rows, type(error).__name__)
             self._fail_batch(work)
             return False
-        self._record(work, self._clock.monotonic() - started_ts)
+        self._record(work, self._clock.monotonic() - started_ts, has_copies=has_copies)
         return True
 
     def _fill_batch(self, work: list[Work]) -> None:
@@ -242,22 +239,25 @@ class Engine:
     def _fail_batch(self, work: list[Work]) -> None:
         for item in work:
             slot = item.sequence.slot
-            self._backend.trim(slot.seq_id, 0)
-            slot.length = 0
+            self._cache.empty(slot)
             self._fail(item.sequence)
 
-    def _record(self, work: list[Work], elapsed_s: float) -> None:
+    def _record(self, work: list[Work], elapsed_s: float, *, has_copies: bool) -> None:
         num_decode = sum(item.sequence.phase is Phase.DECODE for item in work)
         num_prompt = self._batch.num_rows - num_decode
         ubatches = count_ubatches(self._batch.runs, self._backend.ubatch_len)
-        self._pace.observe(num_prompt=num_prompt, num_decode=num_decode, elapsed_s=elapsed_s)
+        if has_copies:
+            expected_s = self._pace.expected_s(num_prompt=num_prompt, num_decode=num_decode)
+            self._cache.decoded(excess_s=elapsed_s - expected_s)
+        else:
+            self._pace.observe(num_prompt=num_prompt, num_decode=num_decode, elapsed_s=elapsed_s)
         self.last_step = StepRecord(num_decode, num_prompt, ubatches, elapsed_s)
         self._stats.add_step(self.last_step)
 
     # --- sample, detokenise, stop
 
     def _advance(self, work: list[Work]) -> None:
-        answering = []
+        answering: list[Sequence] = []
         for item in work:
             sequence = item.sequence
             if sequence.phase is Phase.DECODE:
@@ -265,16 +265,21 @@ class Engine:
             else:
                 self._advance_prompt(item)
             if item.wants_token:
+                if self._check is not None:
+                    self._check.remember(sequence, len(answering))
                 answering.append(sequence)
         outcomes = self._picker.pick_all([seq.row for seq in answering], self._backend.logits)
         for sequence, outcome in zip(answering, outcomes, strict=True):
             self._advance_answer(sequence, outcome)
+        if self._check is not None:
+            self._check.run()
 
     def _advance_prompt(self, item: Work) -> None:
         sequence, slot = item.sequence, item.sequence.slot
         is_whole = slot.length == sequence.cached_tokens and item.num == sequence.remaining
         is_behind_prompt = slot.length >= sequence.prompt_len  # only after a resume
         slot.extend(sequence.target[slot.length : slot.length + item.num])
+        self._cache.advance(slot)
         if not is_whole and not is_behind_prompt:
             done = min(slot.length, sequence.prompt_len)
             self._emit(sequence, Progress(done, sequence.prompt_len))
@@ -331,7 +336,7 @@ class Engine:
 
     def _leave(self, sequence: Sequence) -> None:
         del self._active[sequence.request.generation_id]
-        self._table.release(sequence.slot, self._step)
+        self._cache.leave(sequence.slot, self._step)
         sequence.sampler.close()
 
     def _emit(self, sequence: Sequence, event: Event) -> None:

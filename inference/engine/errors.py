@@ -16,6 +16,10 @@ class BackendError(FailedError):
     """The model couldn't compute; the sequences of that batch are lost, the engine is not."""
 
 
+class NoRoomError(BackendError):
+    """The pool of cells is full; nothing was computed and nothing is lost."""
+
+
 def failed_event(error: Exception) -> Failed:
     """The terminal event for an error raised while a request was prepared or added."""
     if isinstance(error, TooLongError):

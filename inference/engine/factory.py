@@ -40,6 +40,7 @@ def _build_mock(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
         max_context=spec.context_len or DEFAULT_CONTEXT_LEN,
         batch_len=spec.batch_len,
         ubatch_len=spec.ubatch_len,
+        is_unified=spec.kv_unified,
     )
     return Engine(backend, _config(spec)), backend.tokenizer
 
@@ -69,4 +70,9 @@ def _build_custom(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
 
 
 def _config(spec: EngineSpec) -> EngineConfig:
-    return EngineConfig(step_target_s=spec.step_target_ms / 1e3)
+    return EngineConfig(
+        step_target_s=spec.step_target_ms / 1e3,
+        host_cache_bytes=spec.cache_ram_mib << 20,
+        context_shift=spec.context_shift,
+        verify_cache=spec.verify_cache,
+    )

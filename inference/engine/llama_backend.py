@@ -17,10 +17,17 @@ import numpy as np
 from inference.engine.batch import Batch
 from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
-from inference.engine.errors import BackendError
+from inference.engine.errors import BackendError, NoRoomError
+from inference.engine.host_cache import State
 from inference.engine.llama_candidates import Candidates
 from inference.engine.llama_grammar import LlamaGrammar
-from inference.engine.llama_load import context_len, init_library, load_model, make_context
+from inference.engine.llama_load import (
+    context_len,
+    fingerprint,
+    init_library,
+    load_model,
+    make_context,
+)
 from inference.engine.llama_sampler import LlamaSampler
 from inference.engine.llama_tokenizer import LlamaTokenizer
 from inference.engine.picks import Logits, Sampler
@@ -30,7 +37,8 @@ from inference.protocol.spec import EngineSpec
 logger = logging.getLogger(__name__)
 
 WARM_UP_LEN = 33  # enough rows for the kernels of prompts, which are others than those of decode
-DECODE_ERRORS = {1: "no room in the KV cache", 2: "aborted", -1: "invalid batch"}
+NO_ROOM = 1
+DECODE_ERRORS = {2: "aborted", -1: "invalid batch"}
 
 
 class LlamaBackend:
@@ -50,9 +58,23 @@ class LlamaBackend:
         except Exception:
             llama_cpp.llama_model_free(model)
             raise
-        return cls(model, context, max_context=context_len(model, spec))
+        return cls(
+            model,
+            context,
+            max_context=context_len(model, spec),
+            is_unified=spec.kv_unified,
+            fingerprint=fingerprint(model, spec),
+        )
 
-    def __init__(self, model: Any, context: Any, *, max_context: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        context: Any,
+        *,
+        max_context: int,
+        is_unified: bool = False,
+        fingerprint: str = "",
+    ) -> None:
         self._model: Any = model
         self._context: Any = context
         self._memory = llama_cpp.llama_get_memory(context)
@@ -67,6 +89,9 @@ class LlamaBackend:
         self.can_share = not (
             llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
         )
+        self.can_shift = bool(llama_cpp.llama_memory_can_shift(self._memory))
+        self.is_unified = is_unified
+        self.fingerprint = fingerprint
         self._threads_own = threading.local()
         self._make_batch()
         self._num_outputs = 0
@@ -90,6 +115,8 @@ class LlamaBackend:
         raw.logits = ctypes.cast(batch.wants_logits.ctypes.data, ctypes.POINTER(ctypes.c_int8))
         self._num_outputs, self._rows = 0, None
         code = llama_cpp.llama_decode(self._context, raw)
+        if code == NO_ROOM:
+            raise NoRoomError("no room in the KV cache")
         if code != 0:
             raise BackendError(f"llama_decode: {DECODE_ERRORS.get(code, 'fatal error')} ({code})")
         self._num_outputs = len(batch.outputs)
@@ -141,23 +168,28 @@ class LlamaBackend:
     def can_reuse(self, seq_id: int, length: int) -> bool:
         """See `Backend.can_reuse`.
 
-        A recurrent state can't go back. Behind a sliding window the cells may be gone although
-        removing the rest succeeds, so the oldest cell must reach back a whole window.
+        A recurrent state can't go back, only on from its end. Behind a sliding window the cells
+        may be gone although removing the rest succeeds, so the oldest cell must reach back a
+        whole window.
         """
-        if not self.can_share:
-            return False
         first = llama_cpp.llama_memory_seq_pos_min(self._memory, seq_id)
         last = llama_cpp.llama_memory_seq_pos_max(self._memory, seq_id)
+        if not self.can_share:
+            return bool(first >= 0 and last == length - 1)
         oldest_needed = max(0, length - self._window_len) if self._window_len else 0
         return bool(0 <= first <= oldest_needed and last >= length - 1)
 
-    def copy(self, source: int, target: int) -> None:
-        """See `Backend.copy`."""
+    def copy(self, source: int, target: int, length: int) -> None:
+        """See `Backend.copy`; between streams only whole ones can be copied."""
         self._check_seq(source)
         self._check_seq(target)
         if source == target:
             raise BackendError("a stream was copied to itself")
-        llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+        if not self.is_unified:
+            llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+            return
+        llama_cpp.llama_memory_seq_rm(self._memory, target, -1, -1)
+        llama_cpp.llama_memory_seq_cp(self._memory, source, target, 0, length)
 
     def trim(self, seq_id: int, length: int) -> bool:
         """See `Backend.trim`."""
@@ -166,6 +198,37 @@ class LlamaBackend:
             return True
         llama_cpp.llama_memory_seq_rm(self._memory, seq_id, -1, -1)
         return False
+
+    def state_bytes(self, seq_id: int) -> int:
+        """See `Backend.state_bytes`."""
+        self._check_seq(seq_id)
+        return int(llama_cpp.llama_state_seq_get_size(self._context, seq_id))
+
+    def save(self, seq_id: int) -> State | None:
+        """See `Backend.save`."""
+        size = self.state_bytes(seq_id)
+        if size <= 0:
+            return None
+        state: State = np.empty(size, np.uint8)
+        written = llama_cpp.llama_state_seq_get_data(self._context, _bytes(state), size, seq_id)
+        return state if written == size else None
+
+    def restore(self, seq_id: int, state: State) -> bool:
+        """See `Backend.restore`; `state` is one that `save` of this process returned."""
+        self._check_seq(seq_id)
+        size = state.nbytes
+        if llama_cpp.llama_state_seq_set_data(self._context, _bytes(state), size, seq_id):
+            return True
+        llama_cpp.llama_memory_seq_rm(self._memory, seq_id, -1, -1)
+        return False
+
+    def cut(self, seq_id: int, start: int, end: int) -> None:
+        """See `Backend.cut`; llama.cpp turns the keys at the next decode."""
+        self._check_seq(seq_id)
+        if not self.can_shift or not 0 <= start < end:
+            raise BackendError("this memory can't be shifted")
+        llama_cpp.llama_memory_seq_rm(self._memory, seq_id, start, end)
+        llama_cpp.llama_memory_seq_add(self._memory, seq_id, end, -1, start - end)
 
     def warm_up(self) -> None:
         """See `Backend.warm_up`; the memory is empty afterwards."""
@@ -206,6 +269,10 @@ class LlamaBackend:
     def _check_seq(self, seq_id: int) -> None:
         if not 0 <= seq_id < self.num_seqs:
             raise BackendError(f"there is no stream {seq_id}")
+
+
+def _bytes(state: State) -> Any:
+    return ctypes.cast(state.ctypes.data, ctypes.POINTER(ctypes.c_uint8))
 
 
 def _describe(model: Any) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
+import importlib.metadata
 import logging
 import os
 from pathlib import Path
@@ -18,6 +20,7 @@ from llamaweb.lib.errors import FailedError, InvalidError
 logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT_LEN = 8192
+DIGEST_PART_LEN, NUM_DIGEST_PARTS = 65_536, 64  # samples of the model file: all of it takes long
 # On CPUs flash attention costs models with small heads more than it saves (measured: 64 slower,
 # 256 not). The choice must not depend on a timing: another kernel rounds differently, and an
 # answer that moves to another engine must go on with the same text.
@@ -63,20 +66,21 @@ def load_model(spec: EngineSpec) -> Any:
 
 
 def make_context(model: Any, spec: EngineSpec) -> Any:
-    """A context with one KV stream a slot; free it with llama_free.
+    """A context with one KV stream a slot, or one pool for all; free it with llama_free.
 
     Raises:
         FailedError: not enough memory, or settings this model can't have together.
     """
     params = llama_cpp.llama_context_default_params()
-    params.n_ctx = context_len(model, spec) * spec.num_slots
+    # Unified: one pool of context_len cells that all slots share, and each may fill alone.
+    params.n_ctx = context_len(model, spec) * (1 if spec.kv_unified else spec.num_slots)
     params.n_batch = spec.batch_len
     params.n_ubatch = min(spec.ubatch_len, spec.batch_len)
     params.n_seq_max = spec.num_slots
     params.n_outputs_max = spec.num_slots  # the default keeps n_batch rows of logits
     params.n_threads = params.n_threads_batch = num_threads(spec)
     params.flash_attn_type = _flash_type(model, spec)
-    params.kv_unified = False
+    params.kv_unified = spec.kv_unified
     params.swa_full = True  # else a sliding window forgets what the prompt cache wants to reuse
     params.no_perf = True
     context = llama_cpp.llama_init_from_model(model, params)
@@ -94,6 +98,26 @@ def context_len(model: Any, spec: EngineSpec) -> int:
     if spec.context_len > trained:
         logger.warning("context_len %d is cut to the model's %d", spec.context_len, trained)
     return min(spec.context_len or DEFAULT_CONTEXT_LEN, trained)
+
+
+def fingerprint(model: Any, spec: EngineSpec) -> str:
+    """Names what the KV of this model in this process depends on, for the prompt cache's key."""
+    path = Path(spec.model_path)
+    digest = hashlib.sha256(llama_cpp.llama_print_system_info())
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        digest.update(str(size).encode())
+        for offset in range(0, size, max(DIGEST_PART_LEN, size // NUM_DIGEST_PARTS)):
+            file.seek(offset)
+            digest.update(file.read(DIGEST_PART_LEN))
+    parts = (
+        importlib.metadata.version("llama_cpp_python"),
+        spec.kv_unified,
+        _flash_type(model, spec),
+        int(llama_cpp.llama_model_rope_type(model)),
+    )
+    digest.update(repr(parts).encode())
+    return digest.hexdigest()
 
 
 def num_threads(spec: EngineSpec) -> int:

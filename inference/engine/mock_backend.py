@@ -18,7 +18,8 @@ import numpy as np
 from inference.engine.batch import Batch
 from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
-from inference.engine.errors import BackendError
+from inference.engine.errors import BackendError, NoRoomError
+from inference.engine.host_cache import State
 from inference.engine.mock_grammar import MockGrammar
 from inference.engine.mock_sampler import NumpySampler
 from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN, MockTokenizer, encode_text
@@ -55,6 +56,9 @@ class MockBackend:
         max_context: int = DEFAULT_CONTEXT_LEN,
         batch_len: int = 2048,
         ubatch_len: int = 512,
+        window_len: int = 0,
+        is_recurrent: bool = False,
+        is_unified: bool = False,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.spec = spec or MockSpec()
@@ -63,12 +67,18 @@ class MockBackend:
         self.max_context = max_context
         self.batch_len = batch_len
         self.ubatch_len = ubatch_len
-        self.can_share = True
+        self.can_share = not is_recurrent
+        self.can_shift = not is_recurrent
+        self.is_unified = is_unified
+        self.fingerprint = "mock"
         self.fault: Callable[[Batch], None] | None = None
         self.num_evaluated = 0
         self._sleep = sleep
         self._cells = np.full((num_seqs, max_context), -1, np.int32)
         self._lengths = [0] * num_seqs
+        self._window_len = window_len
+        self._oldest = [0] * num_seqs  # with a window: the oldest cell that is still there
+        self._num_cut: dict[int, int] = {}
         self._scripts: dict[int, Script] = {}
         self._copies: list[tuple[int, int]] = []
         self._outputs: list[int] = []
@@ -80,6 +90,7 @@ class MockBackend:
         """See `Backend.begin`."""
         prompt = np.array(request.tokens, np.int32)
         reply = encode_text(self.spec.reply) or _last_message(request.tokens)
+        self._num_cut[seq_id] = 0
         self._scripts[seq_id] = Script(prompt.tobytes(), len(prompt), reply)
 
     def decode(self, batch: Batch) -> None:
@@ -88,6 +99,8 @@ class MockBackend:
         self._do_copies()
         if self.fault is not None:
             self.fault(batch)
+        if self.is_unified and sum(self._lengths) + batch.num_rows > self.max_context:
+            raise NoRoomError("no room in the KV cache")
         num_output = len(batch.outputs)
         self._check_layout(batch)
         self._wait(batch.num_rows - num_output, num_output)
@@ -127,21 +140,62 @@ class MockBackend:
 
     def can_reuse(self, seq_id: int, length: int) -> bool:
         """See `Backend.can_reuse`."""
-        return self.can_share
+        if not self.can_share:
+            return length == self._lengths[seq_id]
+        if not self._window_len:
+            return True
+        return self._oldest[seq_id] <= max(0, length - self._window_len)
 
-    def copy(self, source: int, target: int) -> None:
+    def copy(self, source: int, target: int, length: int) -> None:
         """See `Backend.copy`: lengths now, tokens at the next decode, as llama.cpp does it."""
         if source == target:
             raise BackendError("a stream was copied to itself")
         self._copies.append((source, target))
         self._lengths[target] = self._lengths[source]
+        self._oldest[target] = self._oldest[source]
+        if self.is_unified:
+            self._do_copies()
 
     def trim(self, seq_id: int, length: int) -> bool:
         """See `Backend.trim`."""
         if length > self._lengths[seq_id]:
             raise BackendError(f"{length} tokens are to stay of {self._lengths[seq_id]}")
+        if not self.can_share and 0 < length < self._lengths[seq_id]:
+            self._lengths[seq_id] = 0
+            return False
         self._lengths[seq_id] = length
+        if length == 0:
+            self._oldest[seq_id] = 0
         return True
+
+    def state_bytes(self, seq_id: int) -> int:
+        """See `Backend.state_bytes`."""
+        return 4 * (self._lengths[seq_id] + 1)
+
+    def save(self, seq_id: int) -> State | None:
+        """See `Backend.save`."""
+        if any(seq_id == target for _, target in self._copies):
+            raise BackendError("a state was read before the copy to its stream")
+        head = np.array([self._oldest[seq_id]], np.int32)
+        return np.concatenate((head, self._cells[seq_id, : self._lengths[seq_id]])).view(np.uint8)
+
+    def restore(self, seq_id: int, state: State) -> bool:
+        """See `Backend.restore`."""
+        if any(seq_id in pair for pair in self._copies):
+            raise BackendError("a state was written under a pending copy")
+        cells = state.view(np.int32)
+        self._oldest[seq_id], self._lengths[seq_id] = int(cells[0]), len(cells) - 1
+        self._cells[seq_id, : len(cells) - 1] = cells[1:]
+        return True
+
+    def cut(self, seq_id: int, start: int, end: int) -> None:
+        """See `Backend.cut`."""
+        length = self._lengths[seq_id]
+        if not (self.can_shift and 0 <= start < end <= length):
+            raise BackendError(f"{start}..{end} can't be cut out of {length}")
+        self._cells[seq_id, start : start + length - end] = self._cells[seq_id, end:length].copy()
+        self._lengths[seq_id] = length - (end - start)
+        self._num_cut[seq_id] = self._num_cut.get(seq_id, 0) + end - start
 
     def warm_up(self) -> None:
         """Nothing to warm."""
@@ -165,8 +219,12 @@ class MockBackend:
         positions = batch.positions[first : first + num]
         if not (positions == np.arange(start, end)).all() or end > self.max_context:
             raise BackendError(f"positions aren't {start}..{end - 1}")
+        if self._window_len and self._oldest[seq_id] > max(0, start - self._window_len):
+            raise BackendError("cells inside the window are gone")
         self._cells[seq_id, start:end] = batch.tokens[first : first + num]
         self._lengths[seq_id] = end
+        if self._window_len:
+            self._oldest[seq_id] = max(self._oldest[seq_id], end - self._window_len)
 
     def _wait(self, num_prompt: int, num_output: int) -> None:
         prefill_s = min(num_prompt * self.spec.prefill_ms_per_token / 1e3, MAX_PREFILL_SLEEP_S)

@@ -37,6 +37,7 @@ class Pipeline:
             sampling=request.sampling,
             limits=request.limits,
             preserved=self._text.preserved_tokens(request.preserved_tokens),
+            context=request.context,
         )
 
     def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:

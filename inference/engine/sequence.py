@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from inference.engine.contract import SequenceRequest
 from inference.engine.picking import Row
 from inference.engine.picks import Sampler
+from inference.engine.prefix import Prefix
 from inference.engine.slots import Slot
 from inference.engine.stopping import Answer, Ended
 from inference.engine.timings import SequenceClock
@@ -34,15 +35,16 @@ class Sequence:
     """One sequence in its slot.
 
     `target`: tokens to evaluate before the next one can be sampled: the prompt and, after a
-    resume, the published ids. `next_token` is sampled but not evaluated. `replayed_end`: a resumed
-    sequence that had ended already. `has_leader`: somebody else is computing its prefix.
-    `served_step`: the last step that computed prompt of it. `replay`: published ids that its
-    sampler has yet to see the logits of; they aren't in `target`.
+    resume, the published ids; `prefix`: the same for the prompt cache. `next_token` is sampled but
+    not evaluated. `replayed_end`: a resumed sequence that had ended already. `has_leader`: somebody
+    else is computing its prefix. `served_step`: the last step that computed prompt of it. `replay`:
+    published ids that its sampler has yet to see the logits of; they aren't in `target`.
     """
 
     request: SequenceRequest
     slot: Slot
     target: NDArray[np.int32]
+    prefix: Prefix
     sampler: Sampler
     answer: Answer
     arrival: int

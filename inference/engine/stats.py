@@ -18,6 +18,28 @@ class StepRecord:
 
 
 @dataclass(slots=True)
+class CacheStats:
+    """How prefixes came into slots (tokens by tier and way), and what happened to stored states."""
+
+    copies: int = 0
+    state_copies: int = 0
+    stores: int = 0
+    restores: int = 0
+    evicted: int = 0
+    slot_hit_tokens: int = 0
+    copy_hit_tokens: int = 0
+    host_hit_tokens: int = 0
+    missed_tokens: int = 0
+    checks: int = 0
+    check_failures: int = 0
+    worst_check_gap: float = 0.0
+
+    def as_mapping(self) -> dict[str, float | int]:
+        """Counters by name: `cache_…`."""
+        return {f"cache_{name}": value for name, value in asdict(self).items()}
+
+
+@dataclass(slots=True)
 class EngineStats:
     """`decode_*` count steps in which nothing but generated tokens was computed."""
 
@@ -28,7 +50,6 @@ class EngineStats:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     generated_tokens: int = 0
-    copies: int = 0
     busy_s: float = 0.0
     finished: int = 0
     failed: int = 0

@@ -44,13 +44,22 @@ class PrefillPace:
         """Prompt tokens per second, 0 before the first measurement."""
         return 1.0 / self._token_s if self._token_s else 0.0
 
+    @property
+    def token_s(self) -> float:
+        """Seconds a prompt token, 0 before the first measurement."""
+        return self._token_s or 0.0
+
+    def expected_s(self, *, num_prompt: int, num_decode: int) -> float:
+        """What a step of these rows takes by what was measured."""
+        return num_prompt * self.token_s + (self._decode_step_s if num_decode else 0.0)
+
     def observe(self, *, num_prompt: int, num_decode: int, elapsed_s: float) -> None:
         """Learn from a finished step."""
         if num_prompt == 0:
-            self._decode_step_s = _smooth(self._decode_step_s or None, elapsed_s)
+            self._decode_step_s = smooth(self._decode_step_s or None, elapsed_s)
         elif num_prompt >= self._config.min_piece_len or self._token_s is None:
             prompt_s = elapsed_s - (self._decode_step_s if num_decode else 0.0)
-            self._token_s = _smooth(self._token_s, max(prompt_s, 0.0) / num_prompt)
+            self._token_s = smooth(self._token_s, max(prompt_s, 0.0) / num_prompt)
 
     def budget(self, *, num_decode: int) -> int:
         """Prompt tokens for the next step: whole ubatches where one fits the time."""
@@ -64,5 +73,6 @@ class PrefillPace:
         return min(max(fitting // unit * unit, least), room)
 
 
-def _smooth(old: float | None, new: float) -> float:
+def smooth(old: float | None, new: float) -> float:
+    """The running average with `new` in it."""
     return new if old is None else old + SMOOTHING * (new - old)

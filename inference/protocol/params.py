@@ -92,3 +92,21 @@ class Limits:
     stop: tuple[str, ...] = ()
     min_indent: int = 0
     max_predict_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextParams:
+    """What may happen to a sequence's memory, in llama-server's names where it has one.
+
+    `cache_prompt` False: nothing that is there already is reused. `n_cache_reuse`: pieces of at
+    least that many tokens that stand further on in the slot are moved, 0 none: the answer may
+    differ a little from one computed afresh. `n_keep`, `n_discard`: what a context shift keeps of
+    the beginning (-1 the whole prompt) and drops behind it (0 half of the rest). `conversation`:
+    deleting it purges what the prompt cache holds of it.
+    """
+
+    cache_prompt: bool = True
+    n_cache_reuse: int = 0
+    n_keep: int = 0
+    n_discard: int = 0
+    conversation: str = ""

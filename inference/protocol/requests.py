@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.params import ContextParams, Limits, SamplingParams
 
 PROTOCOL_VERSION = 1
 
@@ -122,6 +122,7 @@ class GenerateRequest:
     lane: Lane = "interactive"
     sampling: SamplingParams = field(default_factory=SamplingParams)
     limits: Limits = field(default_factory=Limits)
+    context: ContextParams = field(default_factory=ContextParams)
     reply: ReplyInfo = field(default_factory=ReplyInfo)
     on_finish: str | None = None
     keep: bool = False

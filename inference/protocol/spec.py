@@ -34,7 +34,10 @@ class EngineSpec:
     smaller of the model's and 8,192. `threads` 0 = cores - 1. `flash_attention` "auto", "on" or
     "off". `n_*` are handed to llama.cpp as they are. `redis_url` carries the engine's own
     credentials. `queue` holds `QueueConfig` fields that differ from their defaults.
-    `chat_template`: overrides the model's own. `parent_pid`: die when this process does.
+    `chat_template`: overrides the model's own. `kv_unified`: slots share one pool of `context_len`
+    cells. `cache_ram_mib`: states of evicted sequences kept in memory, 0 none. `context_shift`:
+    a full context drops its older half instead of ending the answer. `verify_cache`: for finding
+    mistakes, see `EngineConfig`. `parent_pid`: die when this process does.
     """
 
     model: str
@@ -55,6 +58,10 @@ class EngineSpec:
     main_gpu: int = 0
     tensor_split: tuple[float, ...] = ()
     chat_template: str | None = None
+    kv_unified: bool = False
+    cache_ram_mib: int = 512
+    context_shift: bool = False
+    verify_cache: bool = False
     mock: MockSpec = field(default_factory=MockSpec)
     queue: tuple[tuple[str, float], ...] = ()
     parent_pid: int = 0

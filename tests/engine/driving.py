@@ -11,7 +11,7 @@ from inference.engine.engine import Engine
 from inference.engine.mock_backend import MockBackend
 from inference.engine.mock_tokenizer import encode_text
 from inference.protocol.events import Delta, Event, Failed, Finished, Started, is_terminal
-from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import Lane
 from inference.protocol.spec import MockSpec
 from llamaweb.lib.clock import Clock, ManualClock
@@ -54,6 +54,7 @@ def ask(
     lane: Lane = "interactive",
     alone: bool = False,
     seed: int = 7,
+    context: ContextParams | None = None,
 ) -> SequenceRequest:
     """A request whose prompt is `text`; its scope is its owner unless told."""
     return SequenceRequest(
@@ -68,6 +69,7 @@ def ask(
         limits=limits or Limits(),
         resume=resume,
         alone=alone,
+        context=context or ContextParams(),
     )
 
 

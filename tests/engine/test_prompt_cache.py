@@ -116,7 +116,7 @@ def test_a_burst_answers_like_a_cold_engine() -> None:
     out = run(engine)
     for index in range(4):
         assert text_of(out[str(index)]) == PREFIX + tail(index)
-    assert engine.stats()["copies"] == 3
+    assert engine.stats()["cache_copies"] == 3
 
 
 def test_a_follower_is_promoted_when_its_leader_goes() -> None:

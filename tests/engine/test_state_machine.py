@@ -6,6 +6,9 @@ slots, copies or positions shows as a sequence that fails for no reason.
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any, ClassVar
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -14,6 +17,7 @@ from inference.engine.batch import Batch, count_ubatches
 from inference.engine.config import EngineConfig
 from inference.engine.contract import SequenceRequest
 from inference.engine.errors import BackendError
+from inference.engine.host_cache import StoredState
 from inference.protocol.events import (
     Cancelled,
     Event,
@@ -23,11 +27,16 @@ from inference.protocol.events import (
     Started,
     is_terminal,
 )
-from inference.protocol.params import Limits
+from inference.protocol.params import ContextParams, Limits
 from tests.engine.driving import ask, backend_of, make_engine, text_of
 
 NUM_SLOTS = 5
-CONFIG = EngineConfig(min_piece_len=4, copy_min_len=3, age_steps=6)
+CONFIG = EngineConfig(
+    min_piece_len=4,
+    copy_min_len=3,
+    age_steps=6,
+    host_cache_bytes=1500,  # some five chats
+)
 PUBLIC = "public text! "
 OWNERS = ("alice", "bob", "carol")
 prompts = st.builds(
@@ -44,10 +53,18 @@ MAX_STEPS = (CONFIG.age_steps + NUM_SLOTS) * 20 * NUM_SLOTS + 100
 class EngineMachine(RuleBasedStateMachine):
     """Random lives of an engine with small pieces."""
 
+    config = CONFIG
+    backend_fields: ClassVar[dict[str, Any]] = {}
+
     def __init__(self) -> None:
         super().__init__()
         self.engine = make_engine(
-            num_slots=NUM_SLOTS, max_context=100, batch_len=24, ubatch_len=8, config=CONFIG
+            num_slots=NUM_SLOTS,
+            max_context=100,
+            batch_len=24,
+            ubatch_len=8,
+            config=self.config,
+            **self.backend_fields,
         )
         self.requests: dict[str, SequenceRequest] = {}
         self.events: dict[str, list[Event]] = {}
@@ -78,9 +95,16 @@ class EngineMachine(RuleBasedStateMachine):
         public=st.integers(0, len(PUBLIC)),
         max_tokens=st.none() | st.integers(0, 20),
         background=st.booleans(),
+        conversation=st.sampled_from(["", "c1", "c2"]),
     )
     def add(
-        self, prompt: str, owner: str, public: int, max_tokens: int | None, background: bool
+        self,
+        prompt: str,
+        owner: str,
+        public: int,
+        max_tokens: int | None,
+        background: bool,
+        conversation: str = "",
     ) -> None:
         who = f"g{len(self.requests)}"
         request = ask(
@@ -90,6 +114,7 @@ class EngineMachine(RuleBasedStateMachine):
             public=min(public, len(prompt)),
             limits=Limits(max_tokens=max_tokens),
             lane="background" if background else "interactive",
+            context=ContextParams(conversation=conversation),
         )
         self.engine.add(request)
         self.requests[who] = request
@@ -132,6 +157,18 @@ class EngineMachine(RuleBasedStateMachine):
         self.engine.drop(who)
         self.dropped.add(who)
 
+    @rule(owner=st.sampled_from(OWNERS), conversation=st.none() | st.sampled_from(["c1", "c2"]))
+    def purge(self, owner: str, conversation: str | None) -> None:
+        self.engine.purge(owner_key=owner, conversation=conversation)
+        cache = self.engine._cache
+        idle = [slot.belonging for slot in cache.table.slots if not slot.is_busy]
+        for held in [*idle, *(entry.belonging for entry in cache.host)]:
+            assert not (
+                held is not None
+                and held.owner_key == owner
+                and conversation in (None, held.conversation)
+            )
+
     @precondition(lambda self: self.open)
     @rule()
     def fail_a_batch(self) -> None:
@@ -167,6 +204,19 @@ class EngineMachine(RuleBasedStateMachine):
         for slot in self.engine._table.slots:
             assert backend._lengths[slot.seq_id] == slot.length
             assert (backend._cells[slot.seq_id, : slot.length] == slot.cached).all()
+
+    @invariant()
+    def the_index_and_the_budget_are_right(self) -> None:
+        cache = self.engine._cache
+        assert sum(entry.num_bytes for entry in cache.host) == cache.host.used_bytes
+        assert cache.host.used_bytes <= self.config.host_cache_bytes
+        indexed = set(cache._index._leaves)
+        assert {entry for entry in indexed if isinstance(entry, StoredState)} == set(cache.host)
+        for slot in cache.table.slots:
+            if slot in indexed:
+                assert slot.length
+                assert not slot.is_doomed
+        assert cache.stats.check_failures == 0
 
     @invariant()
     def nobody_starves(self) -> None:
@@ -223,10 +273,34 @@ class EngineMachine(RuleBasedStateMachine):
         assert cached <= allowed
 
 
-EngineMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, print_blob=True
-)
+class CheckedMachine(EngineMachine):
+    """Every reused prefix is computed again and compared."""
+
+    config = dataclasses.replace(CONFIG, verify_cache=True)
+
+
+class WindowMachine(EngineMachine):
+    """Cells behind a sliding window are gone."""
+
+    backend_fields: ClassVar[dict[str, Any]] = {"window_len": 10}
+
+
+class RecurrentMachine(EngineMachine):
+    """A sequence goes on from the end of another only."""
+
+    backend_fields: ClassVar[dict[str, Any]] = {"is_recurrent": True}
+
+
+SETTINGS = settings(max_examples=60, stateful_step_count=40, deadline=None, print_blob=True)
+FEWER = settings(SETTINGS, max_examples=20)
+EngineMachine.TestCase.settings = SETTINGS
+CheckedMachine.TestCase.settings = FEWER
+WindowMachine.TestCase.settings = FEWER
+RecurrentMachine.TestCase.settings = FEWER
 TestEngineMachine = EngineMachine.TestCase
+TestCheckedMachine = CheckedMachine.TestCase
+TestWindowMachine = WindowMachine.TestCase
+TestRecurrentMachine = RecurrentMachine.TestCase
 
 
 def test_the_count_is_bounded_by_the_rows() -> None:

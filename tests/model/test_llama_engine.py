@@ -90,12 +90,12 @@ def test_an_identical_prompt_evaluates_one_token_and_says_the_same(
 def test_a_prefix_copied_to_another_stream_says_the_same(engine: Engine, ask_chat: AskChat) -> None:
     cold = run_one(engine, ask_chat("a", LONG + " Why?", sampling=GREEDY, limits=LIMITS))
     engine.clear_cache()
-    copies = engine.stats()["copies"]
+    copies = engine.stats()["cache_copies"]
     engine.add(ask_chat("leader", LONG, sampling=GREEDY, limits=LIMITS))
     engine.step()
     engine.add(ask_chat("follower", LONG + " Why?", sampling=GREEDY, limits=LIMITS))
     follower = run(engine)["follower"]
-    assert engine.stats()["copies"] == copies + 1
+    assert engine.stats()["cache_copies"] == copies + 1
     assert started(follower).cached_tokens > 200
     assert_same_choices(cold, follower)
 
