@@ -17,6 +17,7 @@ from inference.text.gbnf import ROOT, Chars, Element, Group, Ref, parse_gbnf
 
 Stack: TypeAlias = tuple[Element, Any] | None
 UTF8_LENGTHS = ((0x80, 1), (0xC2, 0), (0xE0, 2), (0xF0, 3), (0xF5, 4), (0x100, 0))
+FIRST_OF_LENGTH = (0, 0, 0x80, 0x800, 0x10000)
 NEG_INF = float("-inf")
 
 
@@ -34,16 +35,14 @@ class MockGrammar:
         return None
 
     def allows(self, token_id: int) -> bool:
-        """See `Constraint.allows`; inside a character every byte that can go on is allowed."""
+        """See `Constraint.allows`."""
         if token_id == END_TOKEN:
             return None in self._stacks and not self._partial
         data = self._partial + bytes((token_id,))
         missing = _missing(data)
         if missing is None:
             return False
-        if missing:
-            return any(stack is not None for stack in self._stacks)
-        return bool(self._after(ord(data.decode("utf-8", "replace")[0])))
+        return bool(self._after(*_span(data, missing)))
 
     def mask(self, logits: Logits) -> None:
         """See `Constraint.mask`."""
@@ -60,7 +59,7 @@ class MockGrammar:
         if _missing(data):
             self._partial = data
             return
-        self._stacks = self._advanced(self._after(ord(data.decode("utf-8", "replace")[0])))
+        self._stacks = self._advanced(self._after(*_span(data, 0)))
         self._partial = b""
 
     def close(self) -> None:
@@ -68,12 +67,12 @@ class MockGrammar:
         assert not self.is_closed
         self.is_closed = True
 
-    def _after(self, char: int) -> set[Stack]:
-        """Stacks behind one more character."""
+    def _after(self, low: int, high: int) -> set[Stack]:
+        """Stacks behind one more character between two code points."""
         return {
             stack[1]
             for stack in self._stacks
-            if stack is not None and isinstance(stack[0], Chars) and _matches(stack[0], char)
+            if stack is not None and isinstance(stack[0], Chars) and _matches(stack[0], low, high)
         }
 
     def _advanced(self, stacks: set[Stack]) -> set[Stack]:
@@ -109,8 +108,10 @@ class MockGrammar:
         return out
 
 
-def _matches(chars: Chars, char: int) -> bool:
-    return any(low <= char <= high for low, high in chars.ranges) is not chars.negated
+def _matches(chars: Chars, low: int, high: int) -> bool:
+    if chars.negated:
+        return not any(first <= low and high <= last for first, last in chars.ranges)
+    return any(first <= high and low <= last for first, last in chars.ranges)
 
 
 def _missing(data: bytes) -> int | None:
@@ -119,3 +120,13 @@ def _missing(data: bytes) -> int | None:
     if not length or any(byte >> 6 != 2 for byte in data[1:]):
         return None
     return length - len(data)
+
+
+def _span(data: bytes, missing: int) -> tuple[int, int]:
+    """The code points that the beginning of a character may become."""
+    length = len(data) + missing
+    bits = data[0] if length == 1 else data[0] & (0x7F >> length)
+    for byte in data[1:]:
+        bits = bits << 6 | byte & 0x3F
+    low = bits << 6 * missing
+    return max(low, FIRST_OF_LENGTH[length]), low + (1 << 6 * missing) - 1

@@ -35,7 +35,14 @@ def published(events: list[Event], num_deltas: int) -> tuple[str, Resume]:
     return text_of(deltas), Resume(ids_of(deltas), draws_of(deltas))
 
 
-@pytest.mark.parametrize("sampling", [GREEDY, SamplingParams(), HOT], ids=["greedy", "warm", "hot"])
+MIROSTAT = SamplingParams(temperature=10.0, mirostat=2, mirostat_tau=3.0)
+XTC = SamplingParams(
+    temperature=9.0, samplers=("temperature", "xtc"), xtc_probability=0.5, xtc_threshold=0.05
+)
+SAMPLINGS = {"greedy": GREEDY, "warm": SamplingParams(), "hot": HOT, "miro": MIROSTAT, "xtc": XTC}
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS.keys())
 @settings(max_examples=30, deadline=None)
 @given(num_deltas=st.integers(0, 40), seed=st.integers(0, 2**32 - 2))
 def test_the_rest_is_the_rest(sampling: SamplingParams, num_deltas: int, seed: int) -> None:

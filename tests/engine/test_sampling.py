@@ -13,6 +13,7 @@ from inference.engine.picks import GreedySampler
 from inference.engine.sampling import DEFAULT_ORDER, Chain, resolve_chain
 from inference.protocol.events import Delta
 from inference.protocol.params import Limits, SamplingParams
+from llamaweb.lib.errors import InvalidError
 from tests.engine.driving import ask, draws_of, ids_of, make_engine, run_one, text_of
 
 HOT = SamplingParams(temperature=10.0, samplers=("temperature",))
@@ -68,10 +69,79 @@ def test_sampler_names_may_be_written_in_other_ways() -> None:
         ({"temperature": 0.0, "dry_multiplier": 0.8}, False),
         ({"temperature": 0.0, "mirostat": 2}, False),
         ({"temperature": 0.0, "samplers": ("top_k",)}, False),
+        ({"temperature": 0.0, "dynatemp_range": 0.5}, False),
+        ({"temperature": 0.0, "samplers": ("temperature", "adaptive_p")}, False),
     ],
 )
 def test_what_is_plain_greedy(params: dict[str, object], greedy: bool) -> None:
     assert chain_of(**params).is_greedy is greedy
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": 1e300}, "temperature"),
+        ({"dynatemp_range": float("inf")}, "dynatemp_range"),
+        ({"frequency_penalty": -1e30}, "frequency_penalty"),
+        ({"repeat_penalty": 0.0}, "repeat_penalty"),
+        ({"dry_multiplier": -1.0}, "dry_multiplier"),
+        ({"adaptive_decay": 1.0}, "adaptive_decay"),
+        ({"min_keep": -1}, "min_keep"),
+        ({"dry_allowed_length": 2**31}, "dry_allowed_length"),
+        ({"logit_bias": ((1, 1e9),)}, "logit_bias"),
+        ({"logit_bias_texts": (("a", float("nan")),)}, "logit_bias"),
+        ({"dry_sequence_breakers": ()}, "dry_sequence_breakers"),
+        ({"logit_bias_texts": (("x" * 70_000, 1.0),)}, "logit_bias"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_by_name(given: dict[str, object], param: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        chain_of(**given)
+    assert caught.value.param == param
+
+
+def test_the_message_names_the_limits() -> None:
+    with pytest.raises(InvalidError) as caught:
+        chain_of(adaptive_decay=1.0)
+    assert str(caught.value) == (
+        "Field 'adaptive_decay': Value must be between 0 <= value <= 0.99, but got 1.0"
+    )
+
+
+def test_a_temperature_that_breaks_32_bits_is_0() -> None:
+    assert chain_of(temperature=1e-30).temperature == 0.0
+    assert chain_of(temperature=1e-5).temperature == 1e-5
+
+
+def test_a_bias_on_a_text_is_on_all_its_tokens_and_biases_add_up() -> None:
+    chain = chain_of(logit_bias=((ord("a"), 1.0),), logit_bias_texts=(("ab", 2.0), ("b", None)))
+    assert chain.bias == ((ord("a"), 3.0), (ord("b"), -math.inf))
+
+
+def test_suppressed_tokens_are_never_said() -> None:
+    class Suppressing(MockTokenizer):
+        suppressed_tokens = (5,)
+
+    params = SamplingParams(logit_bias=((5, 9.0),))
+    assert resolve_chain(params, Suppressing(), max_context=9).bias == ((5, -math.inf),)
+
+
+@pytest.mark.parametrize(
+    ("given", "replays"),
+    [
+        ({}, True),
+        ({"xtc_probability": 0.5}, False),
+        ({"xtc_probability": 0.5, "xtc_threshold": 0.6}, True),
+        ({"xtc_probability": 0.5, "samplers": ("top_k",)}, True),
+        ({"mirostat": 2}, False),
+        ({"adaptive_target": 0.5}, True),
+        ({"adaptive_target": 0.5, "samplers": ("top_k", "adaptive-p")}, False),
+        ({"dry_multiplier": 1.0, "repeat_penalty": 1.1}, True),
+    ],
+)
+def test_what_a_count_of_draws_restores(given: dict[str, object], replays: bool) -> None:
+    assert chain_of(**given).replays_by_count is replays
 
 
 def test_ignore_eos_forbids_the_end_token() -> None:
