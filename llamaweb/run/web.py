@@ -82,6 +82,12 @@ class WebServer(Server):  # type: ignore[misc]
         if reactor.running:
             reactor.stop()
 
+    async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
+        """Called by the application with each message; waits while an HTTP client is slow."""
+        await super().handle_reply(protocol, message)
+        if message["type"] == "http.response.body" and message.get("more_body"):
+            await protocol.drain()
+
     def log_action(self, protocol: str, action: str, details: dict[str, Any]) -> None:
         """One line a finished request, without its query string."""
         if (protocol, action) != ("http", "complete"):

@@ -9,6 +9,7 @@ moment, because closing at once would reset the connection and lose the answer.
 
 from __future__ import annotations
 
+import asyncio
 import io
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from llamaweb.lib.ids import new_id
 KEEP_ALIVE_S = 75.0  # an idle connection is closed after this
 HEADER_S = 15.0  # from the first byte of a request to the end of its headers
 BODY_S = 120.0  # from there to the end of the body
+WRITE_S = 60.0  # how long a client may take in nothing of what waits for it
 LINGER_S = 3  # how long a refused client may go on sending
 MAX_HEADER_BYTES = 32 * 1024
 # Sent ahead while a request is being answered. Twisted stops reading at 16 KiB, and who doesn't
@@ -86,10 +88,32 @@ def _logged(status: int, message: str) -> str:
     return request_id
 
 
+class Flow:
+    """Whether the client takes in what is written; the connection calls this (a push producer)."""
+
+    def __init__(self) -> None:
+        self.room = asyncio.Event()
+        self.room.set()
+
+    def pauseProducing(self) -> None:
+        """Enough waits already."""
+        self.room.clear()
+
+    def resumeProducing(self) -> None:
+        """All of it was taken."""
+        self.room.set()
+
+    def stopProducing(self) -> None:
+        """The client is gone."""
+        self.room.set()
+
+
 class BoundedRequest(WebRequest):  # type: ignore[misc]
-    """daphne's request; its body stays in memory, never on disk, and is counted."""
+    """daphne's request; its body stays in memory, never on disk, and is counted. Its answer waits
+    for the client, while daphne would keep all of it in memory."""
 
     held_bytes = 0
+    flow: Flow | None = None
 
     def gotLength(self, length: int | None) -> None:
         """Called when the headers are complete."""
@@ -115,14 +139,37 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]
         self.channel_load.body_bytes -= self.held_bytes
         self.held_bytes = 0
 
+    def handle_reply(self, message: dict[str, Any]) -> None:
+        """Called with each piece of the answer."""
+        if message["type"] == "http.response.start" and self.flow is None:
+            self.flow = Flow()
+            self.registerProducer(self.flow, True)
+        super().handle_reply(message)
+
+    async def drain(self) -> None:
+        """Wait until the client has taken in what was written; WRITE_S, then it is dropped."""
+        if self.flow is None:
+            return
+        try:
+            async with asyncio.timeout(WRITE_S):
+                await self.flow.room.wait()
+        except TimeoutError:
+            log.info("aborted", reason="the client doesn't take in its answer")
+            if self.channel is not None:
+                self.channel.forceAbortClient()
+
     def finish(self) -> None:
         """Called when the response is complete."""
         self.release()
+        if self.producer is not None:
+            self.unregisterProducer()
         super().finish()
 
     def connectionLost(self, reason: Any) -> None:
         """Called when the client is gone."""
         self.release()
+        if self.flow is not None:
+            self.flow.stopProducing()
         super().connectionLost(reason)
 
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:

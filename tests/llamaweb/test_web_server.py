@@ -313,3 +313,47 @@ def test_what_does_not_end_is_cancelled() -> None:
         assert link.recv(65536).startswith(b"HTTP/1.1 200 ")
         assert stop(server) == 0
         assert server.line() == "cancelled"
+
+
+MAX_BUFFERED = 32 * 1024 * 1024  # the kernels' buffers of both ends; daphne alone keeps it all
+
+
+def test_an_answer_waits_for_a_client_that_does_not_read() -> None:
+    with toy("WRITE_S=2") as server, server.connect() as link:
+        link.sendall(b"GET /pour HTTP/1.1\r\nHost: x\r\n\r\n")
+        link.recv(10)
+        said = server.line()  # it is dropped after WRITE_S
+        assert said.startswith("waited after ")
+        assert int(said.rpartition(" ")[2]) < MAX_BUFFERED
+
+
+def test_an_answer_goes_on_when_the_client_reads_again() -> None:
+    with toy() as server, server.connect() as link:
+        link.sendall(b"GET /pour HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.5)  # its buffers are full now, or it reads late: both must do
+        left = 2 * MAX_BUFFERED
+        while left > 0:
+            data = link.recv(1 << 20)
+            assert data
+            left -= len(data)
+
+
+@pytest.mark.parametrize("code", [1009, 1012, 4401])
+def test_close_codes_reach_the_client(server: Toy, code: int) -> None:
+    with server.connect() as link:
+        link.sendall(
+            f"GET / HTTP/1.1\r\nHost: x\r\nOrigin: http://127.0.0.1:{server.port}\r\n"
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += link.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 101")
+        text = str(code).encode()
+        link.sendall(bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text)
+        frame = answer.partition(b"\r\n\r\n")[2]
+        while len(frame) < 4:
+            frame += link.recv(4096)
+        assert frame[0] == 0x88
+        assert int.from_bytes(frame[2:4], "big") == code

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from typing import Any
 
 import structlog
@@ -19,7 +20,8 @@ from llamaweb.run import web_http  # isort: skip
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """POST /length, GET /slow (0.5 s), GET /stream (endless), GET /root, WebSocket: echo."""
+    """POST /length, GET /slow (0.5 s), GET /stream and /pour (endless), GET /root, WebSocket: echo,
+    or what it says is a close code."""
     if scope["type"] == "websocket":
         await _echo(receive, send)
     elif scope["path"] == "/slow":
@@ -30,7 +32,9 @@ async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     elif scope["path"] == "/fail":
         raise RuntimeError("secret detail")
     elif scope["path"] == "/stream":
-        await _stream(send)
+        await _stream(send, b".", 0.02)
+    elif scope["path"] == "/pour":
+        await _stream(send, b"x" * 65536, 0)
     else:
         size, more = 0, True
         while more:
@@ -45,12 +49,17 @@ async def _answer(send: Any, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _stream(send: Any) -> None:
+async def _stream(send: Any, chunk: bytes, pause_s: float) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
+    sent = 0
     try:
         while True:
-            await send({"type": "http.response.body", "body": b".", "more_body": True})
-            await asyncio.sleep(0.02)
+            began_ts = time.monotonic()
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            sent += len(chunk)
+            if time.monotonic() - began_ts > 1.0:
+                print(f"waited after {sent}", flush=True)
+            await asyncio.sleep(pause_s)
     except asyncio.CancelledError:
         print("cancelled", flush=True)
         raise
@@ -59,7 +68,11 @@ async def _stream(send: Any) -> None:
 async def _echo(receive: Any, send: Any) -> None:
     await send({"type": "websocket.accept"})
     while (message := await receive())["type"] != "websocket.disconnect":
-        if message["type"] == "websocket.receive":
+        if message["type"] != "websocket.receive":
+            continue
+        if message["text"].isdigit():
+            await send({"type": "websocket.close", "code": int(message["text"])})
+        else:
             await send({"type": "websocket.send", "text": message["text"]})
 
 
