@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 
+from llamaweb.admin_nav import UNFOLD as ADMIN_LOOK
 from llamaweb.boot import boot
 from llamaweb.logs import configure_structlog, logging_config
 from llamaweb.service_urls import celery_url, database_config, email_config, sqlite_config
@@ -59,7 +60,9 @@ INSTALLED_APPS = [
     "tools_api.apps.ToolsApiConfig",
     "conversations.apps.ConversationsConfig",
     "frontend.apps.FrontendConfig",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "unfold.contrib.filters",
+    "llamaweb.admin_site.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -302,6 +305,10 @@ MFA_TOTP_ISSUER = "llamaweb"
 MFA_TOTP_TOLERANCE = 1  # a phone's clock may be half a minute off
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # e-mail addresses are optional and prove nothing here
 USERSESSIONS_TRACK_ACTIVITY = True
+
+# --- administration (django-unfold); see llamaweb.admin_site
+
+UNFOLD = ADMIN_LOOK
 
 # --- language and time
 

@@ -47,9 +47,17 @@ def session_end(*, request: HttpRequest, session_id: int) -> int:
     return num_ended
 
 
-def sessions_end(*, user: User, keep: str | None, address: str | None = None) -> int:
-    """End all sessions of `user` but the one whose key is `keep`; how many."""
-    return _end(user, UserSession.objects.filter(user=user).exclude(session_key=keep), address)
+def sessions_end(
+    *,
+    user: User,
+    keep: str | None,
+    actor: User | None = None,
+    address: str | None = None,
+) -> int:
+    """End all sessions of `user` but the one whose key is `keep`; how many. `actor`: who asked, if
+    it wasn't the user."""
+    chosen = UserSession.objects.filter(user=user).exclude(session_key=keep)
+    return _end(user, chosen, address, actor)
 
 
 def sessions_bound(*, user: User, current: str | None) -> None:
@@ -59,7 +67,17 @@ def sessions_bound(*, user: User, current: str | None) -> None:
         session.end()
 
 
-def _end(user: User, sessions: Iterable[UserSession], address: str | None) -> int:
+def session_end_by(*, session: UserSession, actor: User | None, address: str | None = None) -> int:
+    """End one session of anybody, on an administrator's order."""
+    return _end(session.user, [session], address, actor)
+
+
+def _end(
+    user: User,
+    sessions: Iterable[UserSession],
+    address: str | None,
+    actor: User | None = None,
+) -> int:
     with transaction.atomic():
         ended = list(sessions)
         for session in ended:
@@ -67,7 +85,7 @@ def _end(user: User, sessions: Iterable[UserSession], address: str | None) -> in
         if ended:
             audit_record(
                 action=AuditAction.SESSIONS_ENDED,
-                actor=user,
+                actor=actor or user,
                 target=user,
                 address=address,
                 username=user.get_username(),

@@ -1,0 +1,119 @@
+"""How the engines stand, as plain values for the live page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+from inference import bus
+from inference.models import ModelConfig
+from inference.queues.contract import EngineStatus, Load
+from inference.registry.config_services import is_served
+from llamaweb.lib.errors import UnavailableError
+
+MAX_MODELS = 50
+MAX_OWNERS = 20  # shown of those who wait for one model
+SILENT_S = 5.0  # a heartbeat older than this says nothing any more
+SUPERVISOR = "supervisor"  # the supervisor's own heartbeat: reasons, no engine
+NUMBERS = (
+    "tokens_per_s",
+    "prompt_tokens_per_s",
+    "prompt_tokens",
+    "cached_tokens",
+    "generated_tokens",
+    "memory_bytes",
+    "uptime_s",
+    "max_context",
+    "num_slots",
+    "pid",
+)
+
+
+def engines_state() -> dict[str, Any]:
+    """Every model with its engines and its queue. `error`: why nothing is known of the engines."""
+    configs = list(ModelConfig.objects.order_by("-is_default", "name")[:MAX_MODELS])
+    queue, error = bus.sync_queue(), ""
+    models = []
+    for config in configs:
+        found: tuple[tuple[EngineStatus, ...], Load] | None = None
+        if not error:
+            try:
+                found = (queue.engines(config.name), queue.load(config.name))
+            except UnavailableError as away:
+                error = away.message
+        models.append(_model(config, *(found or ((), None))))
+    _name_owners(models)
+    return {"models": models, "error": error}
+
+
+def _model(
+    config: ModelConfig, statuses: tuple[EngineStatus, ...], load: Load | None
+) -> dict[str, Any]:
+    engines = [s for s in statuses if s.engine_id != SUPERVISOR and s.state != "stopped"]
+    told = [s for s in statuses if s.engine_id == SUPERVISOR and s.age_s < SILENT_S]
+    return {
+        "id": config.pk,
+        "name": config.name,
+        "is_default": config.is_default,
+        "is_enabled": config.is_enabled,
+        "wanted": config.wanted if config.is_enabled else "disabled",
+        "state": _state(config, engines),
+        "reason": str(told[0].info.get("reason", ""))[:500] if told and not engines else "",
+        "may": {
+            "load": config.is_enabled and not is_served(config),
+            "drain": is_served(config),
+            "unload": config.wanted != ModelConfig.Wanted.UNLOADED,
+        },
+        "engines": [_engine(status) for status in engines],
+        "queue": None if load is None else _queue(load),
+    }
+
+
+def _state(config: ModelConfig, engines: list[EngineStatus]) -> str:
+    """The best that can be said: ready, loading, draining, silent, starting, not_loaded."""
+    alive = {status.state for status in engines if status.age_s < SILENT_S}
+    for state in ("ready", "draining", "loading", "starting"):
+        if state in alive:
+            return state
+    if is_served(config):
+        return "silent" if engines else "starting"
+    return "not_loaded"
+
+
+def _engine(status: EngineStatus) -> dict[str, Any]:
+    numbers = {name: _number(status.info.get(name, 0)) for name in NUMBERS}
+    prompt = numbers["cached_tokens"] + numbers["prompt_tokens"]
+    return {
+        "id": status.engine_id,
+        "state": status.state if status.age_s < SILENT_S else "silent",
+        "age_s": round(status.age_s, 1),
+        "running": status.running,
+        "cache_hits": round(100 * numbers["cached_tokens"] / prompt, 1) if prompt else None,
+        **numbers,
+    }
+
+
+def _number(value: float | int | str) -> float | int:
+    return value if isinstance(value, int | float) else 0
+
+
+def _queue(load: Load) -> dict[str, Any]:
+    owners = sorted(load.waiting_by_owner.items(), key=lambda item: (-item[1], item[0]))
+    return {
+        "waiting": load.waiting,
+        "background": load.waiting_background,
+        "running": load.running,
+        "owners": [{"owner": name, "count": count} for name, count in owners[:MAX_OWNERS]],
+        "more_owners": max(0, len(owners) - MAX_OWNERS),
+    }
+
+
+def _name_owners(models: list[dict[str, Any]]) -> None:
+    """The users' names in place of their keys; one query."""
+    owners = [item for model in models if model["queue"] for item in model["queue"]["owners"]]
+    ids = {int(text) for item in owners if (text := item["owner"].removeprefix("user:")).isdigit()}
+    names = dict(get_user_model().objects.filter(pk__in=ids).values_list("pk", "username"))
+    for item in owners:
+        key = item["owner"].removeprefix("user:")
+        item["name"] = names.get(int(key), item["owner"]) if key.isdigit() else item["owner"]

@@ -1,0 +1,103 @@
+"""The live page of engines: /admin/engines/, its numbers as JSON, and its buttons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from inference.admin.engine_state import engines_state
+from inference.admin.model_admin import ACTS
+from inference.models import ModelConfig
+from llamaweb.accounts.admin_base import has_permission
+from llamaweb.lib.errors import LlamawebError
+
+BUTTONS = ("load", "drain", "unload")
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+def engine_urls(site: AdminSite) -> list[URLPattern]:
+    """What to mount below the administration."""
+
+    def page(request: HttpRequest) -> HttpResponse:
+        return engines_page(request, site)
+
+    return [
+        path("engines/", site.admin_view(require_safe(page)), name="engines"),
+        path("engines/state/", site.admin_view(state_view), name="engines_state"),
+        path("engines/<int:pk>/<slug:act>/", site.admin_view(act_view), name="engines_act"),
+    ]
+
+
+def engines_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
+    """The page; a script draws what `state_view` says."""
+    _require(request, "view")
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Engines"),
+        "words": words(),
+        "may_act": has_permission(request, ModelConfig, "change"),
+        "state_url": reverse(f"{site.name}:engines_state"),
+        "act_url": reverse(f"{site.name}:engines_act", args=[0, "act"]),
+    }
+    return TemplateResponse(request, "llamaweb/admin/engines.html", context)
+
+
+@require_safe
+def state_view(request: HttpRequest) -> JsonResponse:
+    """See `engines_state`; a database that is away is said, too."""
+    _require(request, "view")
+    try:
+        return JsonResponse(engines_state(), headers=NO_STORE)
+    except DatabaseError:
+        return JsonResponse(
+            {"models": [], "error": _("The database can't be used.")}, headers=NO_STORE
+        )
+
+
+@require_POST
+def act_view(request: HttpRequest, pk: int, act: str) -> JsonResponse:
+    """Load, drain or unload a model."""
+    _require(request, "change")
+    config = ModelConfig.objects.filter(pk=pk).first()
+    found = next((item for item in ACTS if item.name == act and act in BUTTONS), None)
+    if config is None or found is None:
+        return JsonResponse({"error": _("There is no such model.")}, status=404)
+    try:
+        return JsonResponse({"message": found.run(request, config)}, headers=NO_STORE)
+    except LlamawebError as error:
+        return JsonResponse({"error": error.message}, status=400)
+
+
+def words() -> dict[str, str]:
+    """What the script says in the reader's language."""
+    return {
+        "ready": _("ready"),
+        "loading": _("loading"),
+        "starting": _("starting"),
+        "draining": _("draining"),
+        "silent": _("silent"),
+        "not_loaded": _("not loaded"),
+        "disabled": _("disabled"),
+        "nobody_waits": _("Nobody waits."),
+        "no_models": _("There is no model yet."),
+        "more": _("and %s more"),
+        "unreachable": _("The server can't be reached; trying again."),
+        "signed_out": _("You are signed out, or may not see this any more."),
+        "no_queue": _("The queue can't be read now:"),
+    }
+
+
+def _require(request: HttpRequest, permission: str) -> None:
+    allowed = has_permission(request, ModelConfig, permission)
+    if permission == "view":
+        allowed = allowed or has_permission(request, ModelConfig, "change")
+    if not allowed:
+        raise PermissionDenied

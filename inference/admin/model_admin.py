@@ -1,0 +1,216 @@
+"""Models: add, configure, choose the default, load, drain, unload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+
+from inference.admin.model_forms import STARTER_FIELDS, AddModelForm, ChangeModelForm
+from inference.models import ModelConfig
+from inference.registry.config_services import (
+    delete_refusal,
+    is_served,
+    model_config_add,
+    model_config_change,
+    model_config_delete,
+    model_default_set,
+    model_drain,
+    model_load,
+    model_unload,
+)
+from inference.registry.downloads import model_download_start
+from llamaweb.accounts.admin_base import Act, Admin, display, who
+from llamaweb.lib.errors import LlamawebError
+
+Wanted = ModelConfig.Wanted
+
+
+def _load(request: HttpRequest, config: ModelConfig) -> str:
+    model_load(config=config, **who(request))
+    return gettext("%(name)s is being loaded.") % {"name": config.name}
+
+
+def _drain(request: HttpRequest, config: ModelConfig) -> str:
+    model_drain(config=config, **who(request))
+    return gettext("%(name)s takes no new requests and is unloaded after the last answer.") % {
+        "name": config.name
+    }
+
+
+def _unload(request: HttpRequest, config: ModelConfig) -> str:
+    model_unload(config=config, **who(request))
+    return gettext("%(name)s is being unloaded.") % {"name": config.name}
+
+
+def _make_default(request: HttpRequest, config: ModelConfig) -> str:
+    model_default_set(config=config, **who(request))
+    return gettext("%(name)s is the default model.") % {"name": config.name}
+
+
+ACTS = (
+    Act("load", _("Load"), _load, is_open=lambda c: c.is_enabled and not is_served(c)),
+    Act("default", _("Make it the default"), _make_default, is_open=lambda c: not c.is_default),
+    Act("drain", _("Drain"), _drain, is_open=is_served),
+    Act(
+        "unload",
+        _("Unload"),
+        _unload,
+        is_open=lambda config: config.wanted != Wanted.UNLOADED,
+        is_dangerous=True,
+    ),
+)
+
+
+@admin.register(ModelConfig)
+class ModelConfigAdmin(Admin):
+    """How models are served."""
+
+    form = ChangeModelForm
+    acts = ACTS
+    list_display = ("name", "default", "status", "file_name", "num_slots", "context_len")
+    list_select_related = ("file",)
+    list_filter = (("wanted", ChoicesDropdownFilter),)
+    search_fields = ("name", "file__path")
+    ordering = ("-is_default", "name")
+    actions = ("load", "drain", "unload")
+    read_only = ("status", "default", "file_name", "engine_class", "is_starter", "created_at")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """A short form to add, all there is to change."""
+        if obj is None:
+            return [(None, {"fields": ("source", "name", "sha256", "load")})]
+        served = ("name", "is_enabled", "num_slots", "context_len", "chat_template")
+        machine = ("threads", "flash_attention", "gpu_layers", "main_gpu", "tensor_split")
+        return [
+            (None, {"fields": ("status", "default", "file_name")}),
+            (_("Serving"), {"fields": served}),
+            (_("Machine"), {"fields": machine}),
+            (_("About"), {"fields": ("engine_class", "is_starter", "created_at")}),
+        ]
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        """Another one to add."""
+        if obj is None:
+            kwargs |= {"form": AddModelForm, "fields": ["name"]}
+        return super().get_form(request, obj, change, **kwargs)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """The environment decides about its own model."""
+        if obj is None:
+            return ()
+        return (*self.read_only, *(STARTER_FIELDS if obj.is_starter else ()))
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Through the services."""
+        if change:
+            model_config_change(config=obj, **who(request))
+            return
+        values = form.cleaned_data
+        if form.is_download:
+            obj._download = model_download_start(
+                url=values["source"],
+                name=values["name"],
+                sha256=values["sha256"],
+                load=values["load"],
+                **who(request),
+            )
+            return
+        made = model_config_add(
+            name=values["name"], path=values["source"], load=values["load"], **who(request)
+        )
+        obj.pk = made.pk
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """The audit log has it."""
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: Any = None) -> Any:
+        """A download is watched in the list of files."""
+        if obj.pk is None:
+            messages.success(request, gettext("The download has started."))
+            return redirect(f"{self.admin_site.name}:inference_modelfile_changelist")
+        messages.success(request, gettext("%(name)s was added.") % {"name": obj.name})
+        return redirect(f"{self.admin_site.name}:inference_modelconfig_change", obj.pk)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """What a service refuses though the form was right (somebody else was faster) is said."""
+        extra_context = {"show_save_and_add_another": False, **(extra_context or {})}
+        if object_id is None:
+            extra_context |= {"title": gettext("Add a model"), "show_save_and_continue": False}
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        except LlamawebError as error:
+            messages.error(request, error.message)
+            return redirect(request.path)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Not what is the default, the environment's or loaded."""
+        is_allowed = super().has_delete_permission(request, obj)
+        return is_allowed and (obj is None or not delete_refusal(obj))
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Through the service."""
+        self.delete_queryset(request, [obj])
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        """Through the service, which says why one can't go."""
+        for config in queryset:
+            try:
+                model_config_delete(config=config, **who(request))
+            except LlamawebError as error:
+                messages.error(request, error.message)
+
+    @display(
+        description=_("wanted"),
+        ordering="wanted",
+        label={
+            Wanted.LOADED.value: "success",
+            Wanted.DRAINED.value: "warning",
+            "disabled": "danger",
+        },
+    )
+    def status(self, config: ModelConfig) -> tuple[str, str]:
+        """What an administrator asked for; how it stands is on the page of engines."""
+        if not config.is_enabled:
+            return "disabled", gettext("disabled")
+        return config.wanted, str(Wanted(config.wanted).label)
+
+    @display(description=_("default"), boolean=True, ordering="is_default")
+    def default(self, config: ModelConfig) -> bool:
+        """The one for requests that name none."""
+        return config.is_default
+
+    @display(description=_("file"))
+    def file_name(self, config: ModelConfig) -> str:
+        """What is served."""
+        if config.file is not None:
+            return str(config.file)
+        return config.model_path or (gettext("the starter model") if config.is_starter else "")
+
+    @admin.action(description=_("Load the chosen models"), permissions=["change"])
+    def load(self, request: HttpRequest, queryset: Any) -> None:
+        """See `model_load`."""
+        self.run_on(request, queryset, lambda c: model_load(config=c, **who(request)))
+
+    @admin.action(description=_("Drain the chosen models"), permissions=["change"])
+    def drain(self, request: HttpRequest, queryset: Any) -> None:
+        """See `model_drain`."""
+        self.run_on(request, queryset, lambda c: model_drain(config=c, **who(request)))
+
+    @admin.action(description=_("Unload the chosen models"), permissions=["change"])
+    def unload(self, request: HttpRequest, queryset: Any) -> None:
+        """See `model_unload`."""
+        self.run_on(request, queryset, lambda c: model_unload(config=c, **who(request)))

@@ -1,0 +1,130 @@
+"""Forms of models: what services would refuse is said beside the field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
+
+from inference.models import PATH_LEN, ModelConfig
+from inference.registry.config_services import FIELDS, change_check, name_check
+from inference.registry.downloads import SHA256_RE
+from inference.registry.files import file_check
+from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.outbound import check_url
+
+if TYPE_CHECKING:
+    _ModelForm = forms.ModelForm[ModelConfig]
+else:
+    _ModelForm = forms.ModelForm
+
+MAX_TEMPLATE_CHARS = 256 * 1024
+MAX_SPLITS = 16
+STARTER_FIELDS = ("name", "num_slots", "context_len", "threads", "gpu_layers")
+
+
+class AddModelForm(_ModelForm):
+    """A model of a file that is here, or of one to be fetched."""
+
+    source = forms.CharField(
+        label=_("file or address"),
+        max_length=PATH_LEN,
+        help_text=_(
+            "The path of a GGUF file on this server (/models/x.gguf), or the address of one to "
+            "download (https://…). One file; a model in several parts has to be merged first."
+        ),
+        widget=UnfoldAdminTextInputWidget,
+    )
+    sha256 = forms.CharField(
+        label="SHA-256",
+        required=False,
+        max_length=64,
+        help_text=_("Of a download, if you know it: anything else is thrown away."),
+        widget=UnfoldAdminTextInputWidget,
+    )
+    load = forms.BooleanField(
+        label=_("load it"),
+        required=False,
+        initial=True,
+        help_text=_("As soon as it is there. It needs memory beside the models that are loaded."),
+        widget=UnfoldBooleanSwitchWidget,
+    )
+
+    class Meta:
+        model = ModelConfig
+        fields = ("name",)
+
+    @property
+    def is_download(self) -> bool:
+        """Whether the source is an address."""
+        return "://" in self.cleaned_data.get("source", "")
+
+    def clean_name(self) -> str:
+        """Free and allowed."""
+        return str(_checked(lambda: name_check(self.cleaned_data["name"])))
+
+    def clean_source(self) -> str:
+        """A model is there, or the address can be fetched from."""
+        source: str = self.cleaned_data["source"]
+        if "://" in source:
+            _checked(lambda: check_url(source))
+        else:
+            _checked(lambda: file_check(source))
+        return source
+
+    def clean_sha256(self) -> str:
+        """64 hexadecimal digits, or nothing."""
+        value: str = self.cleaned_data["sha256"].strip().lower()
+        if value and not SHA256_RE.fullmatch(value):
+            raise forms.ValidationError(_("A SHA-256 has 64 hexadecimal digits."))
+        return value
+
+
+class ChangeModelForm(_ModelForm):
+    """How a model is served."""
+
+    chat_template = forms.CharField(
+        label=_("chat template"),
+        required=False,
+        max_length=MAX_TEMPLATE_CHARS,
+        strip=False,
+        help_text=_("overrides the model's own"),
+        widget=forms.Textarea(attrs={"rows": 6, "class": "lw-code"}),
+    )
+
+    class Meta:
+        model = ModelConfig
+        fields = FIELDS
+
+    def clean_tensor_split(self) -> list[float]:
+        """Some numbers."""
+        value = self.cleaned_data["tensor_split"] or []
+        is_list = isinstance(value, list) and len(value) <= MAX_SPLITS
+        if not is_list or not all(_is_share(part) for part in value):
+            raise forms.ValidationError(_("Give a list of up to 16 shares, such as [3, 1]."))
+        return [float(part) for part in value]
+
+    def _post_clean(self) -> None:
+        """What may be changed now, when the fields by themselves are right."""
+        super()._post_clean()  # type: ignore[misc]
+        if self.errors or self.instance.pk is None:
+            return
+        before = ModelConfig.objects.get(pk=self.instance.pk)
+        changed = [n for n in FIELDS if getattr(before, n) != getattr(self.instance, n)]
+        try:
+            change_check(before, self.instance, changed)
+        except InvalidError as error:
+            self.add_error(error.param if error.param in self.fields else None, error.message)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e6
+
+
+def _checked(check: Any) -> Any:
+    try:
+        return check()
+    except InvalidError as error:
+        raise forms.ValidationError(error.message) from error
