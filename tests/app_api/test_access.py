@@ -12,8 +12,6 @@ from tests.app_api.world import Person, World, key_of
 
 pytestmark = pytest.mark.django_db
 
-WITHOUT = object()  # the route can't be asked like this
-
 
 def ask(person: Person, name: str, world: World, **headers: str) -> Any:
     method, template = name.split(" ")
@@ -30,12 +28,7 @@ def refused(response: Any, status: int, code: str) -> None:
     assert "secret" not in response.content.decode()
 
 
-def ended(name: str) -> str:
-    """Routes that answer at once."""
-    return name if CASES[name].needs != "stream" else ""
-
-
-ENDED = [name for name in CASES if ended(name)]
+ENDED = [name for name, case in CASES.items() if case.needs != "stream"]  # answer at once
 
 
 def test_every_route_has_a_case() -> None:
@@ -104,9 +97,9 @@ def test_a_key_opens_nothing(name: str, is_revoked: bool, world: World) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_an_account_that_is_off(name: str, world: World) -> None:
     person = Person(world.alice)
-    ask_before = CASES[name].url(name.split(" ")[1], world)  # as long as sessions can be listed
+    address = CASES[name].url(name.split(" ")[1], world)  # as long as sessions can be listed
     User.objects.filter(pk=world.alice.pk).update(is_active=False)
-    response = person.ask(name.split(" ")[0], ask_before, CASES[name].body(world))
+    response = person.ask(name.split(" ")[0], address, CASES[name].body(world))
     refused(response, 401, "signed_out")
 
 
