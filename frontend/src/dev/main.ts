@@ -24,6 +24,8 @@ SCENES[scene]?.(app);
 if (app.chat.id === null) {
   history.replaceState(null, "", "/");
 }
+// To be played with from the console.
+Object.assign(window, { app });
 const target = document.getElementById("app");
 if (target !== null) {
   mount(App, { target, props: { app } });

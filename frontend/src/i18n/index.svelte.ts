@@ -41,12 +41,12 @@ export class I18n {
     return this.#choose(this.words.live.ordinal, n, "ordinal", {});
   }
 
-  /** "in 5 seconds" without its "in". */
+  /** "5 seconds" */
   seconds(n: number): string {
     return new Intl.NumberFormat(this.language, {
       style: "unit",
       unit: "second",
-      unitDisplay: "narrow",
+      unitDisplay: "long",
     }).format(n);
   }
 

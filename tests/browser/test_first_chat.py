@@ -1,0 +1,153 @@
+"""The first person's way, from the console's link to a chat on the starter model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.journey import ANSWER_MS, DESK, SOON_MS, Chat
+from tests.stack import Stack
+
+pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.model, pytest.mark.timeout(420)]
+
+LINK_RE = r"http://\S+/setup/\S+/"
+QUESTION = "Write one sentence about the sea."
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A fresh server on the starter model: nobody has an account."""
+    env = {"LLAMAWEB_ENGINE": "llama", "LLAMAWEB_ENGINE_THREADS": "1"}
+    with Stack(tmp_path_factory.mktemp("first") / "data", env=env) as made:
+        made.wait_ready()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def alice(browser: Browser, stack: Stack) -> Chat:
+    """The first administrator, made through the link on the console."""
+    page = DESK.context(browser).new_page()
+    page.goto(setup_link(stack))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Welcome to llamaweb")
+    expect(page.locator("main")).to_contain_text("tiny demo")
+    page.get_by_label("Username").fill("alice")
+    for field in page.locator("input[type=password]").all():
+        field.fill(stack.password("alice"))
+    page.get_by_role("button", name="Create the account").click()
+    page.wait_for_url(f"{stack.base_url}/")
+    return Chat(page, stack)
+
+
+def setup_link(stack: Stack) -> str:
+    return stack.wait_output(LINK_RE).group(0)
+
+
+def test_the_link_makes_the_first_administrator_and_lands_in_the_chat(alice: Chat) -> None:
+    expect(alice.page.locator("#message")).to_be_focused()
+    expect(alice.page.get_by_text("tiny demo")).to_be_visible()
+    alice.page.get_by_role("link", name="Add a better one in the administration").click()
+    expect(alice.page).to_have_url(re.compile(r"/admin/"))
+    assert alice.page.goto(f"{alice.stack.base_url}/").ok  # type: ignore[union-attr]
+
+
+def test_the_link_works_once(alice: Chat, browser: Browser) -> None:
+    page = DESK.context(browser).new_page()
+    response = page.goto(setup_link(alice.stack))
+    assert response is not None
+    assert response.status == 404
+    assert page.locator("input[type=password]").count() == 0
+
+
+def test_an_answer_of_the_starter_model_is_stored_as_it_was_shown(alice: Chat) -> None:
+    alice.send(QUESTION)
+    expect(alice.questions.last).to_contain_text(QUESTION)
+    shown = alice.wait_done()
+    stored = alice.stored_answer()
+    assert shown
+    assert stored["state"] == "done"
+    assert stored["completion_tokens"] > 0
+    assert normal(shown) == normal(plain(alice.page, stored["text"]))
+    expect(alice.page.get_by_role("navigation", name="Chats")).to_contain_text(QUESTION)
+
+
+def test_stop_keeps_what_was_written(alice: Chat) -> None:
+    alice.send("Count from one to five hundred in words.")
+    alice.wait_writing(10)
+    alice.press("Stop")
+    expect(alice.stop_button).to_have_count(0, timeout=SOON_MS)
+    expect(alice.answers.last).to_contain_text("Stopped.")
+    assert alice.stored_answer()["state"] == "stopped"
+
+
+def test_retry_regenerate_and_edit_keep_what_was_there(alice: Chat) -> None:
+    alice.press("Retry")
+    alice.wait_writing(5)
+    alice.press("Stop")
+    expect(alice.answers.last.get_by_role("group", name="Version 2 of 2")).to_be_visible()
+    alice.act_on(alice.answers.last, "Answer anew")
+    expect(alice.answers.last.get_by_role("group", name="Version 3 of 3")).to_be_visible()
+    alice.wait_writing(5)
+    alice.press("Stop")
+    expect(alice.stop_button).to_have_count(0, timeout=SOON_MS)
+    alice.act_on(alice.questions.last, "Edit")
+    form = alice.page.get_by_label("Edit the message")
+    form.fill("Say hello.")
+    alice.page.locator("form", has=form).get_by_role("button", name="Send").click()
+    expect(alice.questions.last).to_contain_text("Say hello.")
+    alice.wait_done()
+    alice.act_on(alice.questions.last, "Previous version")
+    expect(alice.questions.last).to_contain_text("five hundred")
+    expect(alice.answers.last.get_by_role("group", name=re.compile("of 3"))).to_be_visible()
+
+
+def test_another_tab_and_another_device_are_live(alice: Chat, browser: Browser) -> None:
+    tab, device = alice.other_tab(), alice.other_device(browser)
+    for chat in (tab, device):
+        expect(chat.questions.last).to_contain_text("five hundred")
+    alice.send("Tell me about rivers.")
+    for chat in (tab, device):
+        expect(chat.questions.last).to_contain_text("rivers", timeout=SOON_MS)
+    shown = alice.wait_done(ANSWER_MS)
+    assert tab.wait_done() == shown
+    assert device.wait_done() == shown
+    tab.page.close()
+    device.page.context.close()
+
+
+def test_the_history_is_there_after_signing_out_and_in(alice: Chat) -> None:
+    title = alice.page.title()
+    alice.page.get_by_role("button", name="alice").click()
+    alice.page.get_by_role("menuitem", name="Sign out").click()
+    alice.page.wait_for_url("**/accounts/**")
+    alice.page.goto(f"{alice.stack.base_url}/")
+    alice.page.wait_for_url("**/accounts/login/**")
+    again = Chat.of(alice.page.context, alice.stack)
+    rows = again.page.get_by_role("navigation", name="Chats").get_by_role("link")
+    rows.filter(has_text="Write one sentence").first.click()
+    expect(again.questions.first).to_contain_text(QUESTION)
+    assert again.page.title() == title
+
+
+def test_somebody_else_sees_nothing_of_it(alice: Chat, browser: Browser) -> None:
+    alice.page.reload()
+    alice_again = Chat(alice.page.context.pages[-1], alice.stack)
+    conversation_id = alice_again.id
+    alice.stack.create_user("carol")
+    carol = Chat.of(DESK.context(browser), alice.stack, "carol")
+    expect(carol.page.get_by_role("navigation", name="Chats")).to_contain_text("will be listed")
+    carol.page.goto(f"{alice.stack.base_url}/c/{conversation_id}")
+    expect(carol.page.get_by_role("heading", name="This chat isn't here")).to_be_visible()
+    assert carol.stored(conversation_id)[0] == 404
+    assert "sea" not in carol.page.content()
+
+
+def plain(page: Page, markdown: str) -> str:
+    """Markdown without its marks, roughly: the starter model writes little of it."""
+    return re.sub(r"[*_`#>]|^\s*(?:[-+]|\d+\.)\s", "", markdown, flags=re.MULTILINE)
+
+
+def normal(text: str) -> str:
+    return re.sub(r"[\s*_`#>\-+]|\d+\.", "", text)
