@@ -24,6 +24,7 @@ from tests.conversations.driving import Engine, say
 pytestmark = [
     pytest.mark.usefixtures("both_databases"),
     pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(600),  # a busy machine takes its time
 ]
 ACTS = [
     *("create", "create", "rename", "rename", "remove", "restore", "purge", "share", "share"),

@@ -26,6 +26,7 @@ from tests.conversations.driving import Engine, say, text
 pytestmark = [
     pytest.mark.usefixtures("both_databases"),
     pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(600),  # a busy machine takes its time
 ]
 ACTS = [
     *("start", "start", "start", "stop", "retry", "regenerate", "edit", "replace", "delete"),
