@@ -8,7 +8,6 @@ from django.contrib import admin
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import RangeDateTimeFilter
 
 from conversations.models import Conversation
 from conversations.services.administration import conversation_delete_by
@@ -30,7 +29,7 @@ class ConversationAdmin(ReadOnlyAdmin):
         "is_deleted",
     )
     list_select_related = ("owner",)
-    list_filter = (("updated_at", RangeDateTimeFilter),)
+    list_filter = ("updated_at",)
     search_fields = ("id", "owner__username")
     ordering = ("-updated_at",)
     fields = list_display

@@ -10,6 +10,7 @@ from django.http import HttpRequest, JsonResponse
 from django.template.defaultfilters import filesizeformat
 from django.urls import URLPattern, path
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
@@ -128,7 +129,7 @@ class ModelFileAdmin(ReadOnlyAdmin):
             'aria-label="{}"></progress><span data-text>{}</span>'
             "<small data-error>{}</small></span>",
             file.pk,
-            format_html(" data-open") if file.is_open else "",
+            mark_safe(" data-open") if file.is_open else "",
             percent(file),
             gettext("progress"),
             amount(file),

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateTimeFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from inference.models import Generation
 from llamaweb.accounts.admin_base import ReadOnlyAdmin
@@ -28,7 +28,7 @@ class GenerationAdmin(ReadOnlyAdmin):
         "ended_at",
     )
     list_select_related = ("owner",)
-    list_filter = (("state", ChoicesDropdownFilter), ("created_at", RangeDateTimeFilter))
+    list_filter = (("state", ChoicesDropdownFilter), "created_at")
     search_fields = ("id", "owner__username", "model_name")
     ordering = ("-created_at",)
     fields = (

@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.contrib.filters.admin import DropdownFilter, FieldTextFilter, RangeDateTimeFilter
+from unfold.contrib.filters.admin import DropdownFilter, FieldTextFilter
 
 from llamaweb.accounts import user_admin
 from llamaweb.accounts.admin_base import Act, Admin, ReadOnlyAdmin, display, has_permission, who
@@ -55,8 +55,9 @@ class AuditEventAdmin(ReadOnlyAdmin):
     list_filter = (
         ActionFilter,
         ("actor_name", FieldTextFilter),
-        ("at", RangeDateTimeFilter),
+        "at",
     )
+    date_hierarchy = "at"
     search_fields = ("actor_name", "object_id", "address")
     fields = ("at", "act", "actor", "object", "address", "details")
     readonly_fields = ("act", "actor", "object", "details")

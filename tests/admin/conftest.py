@@ -1,0 +1,121 @@
+"""The administration's visitors, and rows to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.utils import timezone
+
+from conversations.services import conversations
+from inference.models import Generation, ModelConfig, ModelFile
+from inference.registry import downloads
+from llamaweb.accounts.invite_services import invite_create
+from llamaweb.accounts.models import User
+from llamaweb.data_dir import DataDir
+from tests.factories import UserFactory, make_key
+
+HOSTILE = "<script>alert(1)</script>'\"=cmd|x"
+MODELS = (
+    "accounts.user",
+    "auth.group",
+    "accounts.apikey",
+    "accounts.invite",
+    "accounts.sitesettings",
+    "accounts.auditevent",
+    "mfa.authenticator",
+    "usersessions.usersession",
+    "inference.modelconfig",
+    "inference.modelfile",
+    "inference.generation",
+    "conversations.conversation",
+)
+
+
+@pytest.fixture(autouse=True)
+def _redis(redis_server: str) -> None:
+    """Running."""
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Download jobs that were asked for."""
+    found: list[int] = []
+    monkeypatch.setattr(downloads, "send", found.append)
+    return found
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path, settings: Any) -> Path:
+    settings.DATA_DIR = DataDir(tmp_path / "data")
+    settings.DATA_DIR.models.mkdir(parents=True)
+    folder: Path = settings.DATA_DIR.models
+    return folder
+
+
+@pytest.fixture
+def root(db: None) -> User:
+    return UserFactory.create(username="root", is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def viewer(db: None) -> User:
+    """Staff who may look at everything and do nothing."""
+    user = UserFactory.create(username="viewer", is_staff=True)
+    for label in MODELS:
+        app, _, model = label.partition(".")
+        user.user_permissions.add(
+            Permission.objects.get(content_type__app_label=app, codename=f"view_{model}")
+        )
+    return user
+
+
+def client_of(user: User | None) -> Client:
+    client = Client(REMOTE_ADDR="192.0.2.5")
+    if user is not None:
+        client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def admin(root: User) -> Client:
+    return client_of(root)
+
+
+@pytest.fixture
+def rows(alice: User, models_dir: Path) -> dict[str, Any]:
+    """One row of everything, with names that would like to be markup."""
+    make_key(alice, name=HOSTILE)
+    invite, _ = invite_create(actor=alice, note=HOSTILE)
+    file = ModelFile.objects.create(
+        source_url="https://example.org/" + HOSTILE,
+        title=HOSTILE,
+        error=HOSTILE,
+        state="failed",
+        is_owned=True,
+    )
+    config = ModelConfig.objects.create(name="tiny", is_default=True, engine_class="mock")
+    conversation = conversations.conversation_create(user=alice, title=f"secret title {HOSTILE}")
+    Generation.objects.create(
+        id="gen-1",
+        owner=alice,
+        model_name="tiny",
+        request="secret prompt",
+        parts=[["content", "secret answer"]],
+        error_message="secret error",
+        state="finished",
+        ended_at=timezone.now(),
+    )
+    return {
+        "accounts.user": alice.pk,
+        "accounts.apikey": alice.api_keys.get().pk,
+        "accounts.invite": invite.pk,
+        "accounts.auditevent": 1,
+        "inference.modelconfig": config.pk,
+        "inference.modelfile": file.pk,
+        "inference.generation": "gen-1",
+        "conversations.conversation": conversation.pk,
+    }

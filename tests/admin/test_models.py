@@ -1,0 +1,223 @@
+"""Models in the administration: add, choose, load, unload, delete; each act written down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from inference.models import ModelConfig, ModelFile
+from inference.registry.selectors import model_resolve
+from llamaweb.accounts.models import AuditEvent
+from tests.registry.gguf_files import model
+
+pytestmark = pytest.mark.django_db
+BASE = "/admin/inference/modelconfig/"
+FILES = "/admin/inference/modelfile/"
+
+
+@pytest.fixture
+def gguf(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(model())
+    return path
+
+
+@pytest.fixture
+def first(db: None) -> ModelConfig:
+    return ModelConfig.objects.create(name="first", is_default=True, engine_class="mock")
+
+
+@pytest.fixture
+def second(db: None) -> ModelConfig:
+    return ModelConfig.objects.create(name="second", engine_class="mock", wanted="unloaded")
+
+
+def actions() -> list[str]:
+    found = AuditEvent.objects.order_by("id")
+    assert {event.actor_name for event in found} <= {"root"}
+    return [event.action for event in found]
+
+
+def act(admin: Client, config: ModelConfig, name: str) -> str:
+    return admin.post(f"{BASE}{config.pk}/act/{name}/", follow=True).content.decode()
+
+
+def form_of(config: ModelConfig, **changes: Any) -> dict[str, Any]:
+    form = {
+        "name": config.name,
+        "is_enabled": "on",
+        "num_slots": 4,
+        "context_len": 0,
+        "threads": 0,
+        "flash_attention": "auto",
+        "gpu_layers": 0,
+        "main_gpu": 0,
+        "tensor_split": "[]",
+        "chat_template": "",
+    } | changes
+    return {name: value for name, value in form.items() if value is not None}
+
+
+def change(admin: Client, config: ModelConfig, **changes: Any) -> int:
+    status = admin.post(f"{BASE}{config.pk}/change/", form_of(config, **changes)).status_code
+    config.refresh_from_db()
+    return status
+
+
+def test_adding_a_file_of_this_server(admin: Client, first: ModelConfig, gguf: Path) -> None:
+    form = {"source": str(gguf), "name": "tiny", "load": "on"}
+    assert admin.post(f"{BASE}add/", form).status_code == 302
+    config = ModelConfig.objects.get(name="tiny")
+    assert config.file is not None
+    assert (config.file.path, config.file.is_owned) == (str(gguf.resolve()), False)
+    assert (config.file.architecture, config.file.has_chat_template) == ("llama", True)
+    assert (config.wanted, config.is_default) == ("loaded", False)
+    assert actions() == ["model_config.added"]
+    assert admin.get(f"{BASE}{config.pk}/change/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("/nowhere/x.gguf", "No such file"),
+        ("relative.gguf", "whole path"),
+        ("/etc/passwd", "not a GGUF file"),
+        ("/etc", "not a regular file"),
+        ("/dev/zero", "not a regular file"),
+        ("ftp://example.org/x", "must begin with"),
+        ("https://u:p@example.org/x", "user or password"),
+    ],
+)
+def test_what_can_not_be_added(admin: Client, source: str, reason: str) -> None:
+    page = admin.post(f"{BASE}add/", {"source": source, "name": "tiny"}).content.decode()
+    assert reason in page
+    assert "root:x" not in page
+    assert not ModelConfig.objects.exists()
+    assert actions() == []
+
+
+@pytest.mark.parametrize("name", ["", "first", "default", "a b", "<b>", "=x", "x" * 129])
+def test_names_that_can_not_be_used(
+    admin: Client, first: ModelConfig, gguf: Path, name: str
+) -> None:
+    response = admin.post(f"{BASE}add/", {"source": str(gguf), "name": name})
+    assert response.status_code == 200
+    assert ModelConfig.objects.count() == 1
+
+
+def test_adding_an_address_starts_a_download(
+    admin: Client, sent: list[int], django_capture_on_commit_callbacks: Any
+) -> None:
+    form = {"source": "https://example.org/x.gguf?t=1", "name": "far", "sha256": "A" * 64}
+    with django_capture_on_commit_callbacks(execute=True):
+        response = admin.post(f"{BASE}add/", form)
+    assert response["Location"] == FILES
+    file = ModelFile.objects.get()
+    assert (file.state, file.config_name, file.expected_sha256) == ("queued", "far", "a" * 64)
+    assert sent == [file.pk]
+    assert actions() == ["model_file.download_started"]
+    page = admin.get(FILES).content.decode()
+    assert f'data-download="{file.pk}" data-open' in page
+    assert "t=1" not in page
+    progress = admin.get(f"{FILES}progress/").json()["files"]
+    assert [(row["id"], row["percent"], row["is_open"]) for row in progress] == [(file.pk, 0, True)]
+
+
+def test_cancel_retry_and_delete_a_download(admin: Client, models_dir: Path) -> None:
+    file = ModelFile.objects.create(is_owned=True, source_url="https://example.org/x.gguf")
+    base = f"{FILES}{file.pk}/"
+    assert admin.post(f"{base}delete/", {"post": "yes"}).status_code == 403
+    for name in ("cancel", "retry", "cancel"):
+        admin.post(f"{base}act/{name}/")
+    admin.post(f"{base}delete/", {"post": "yes"})
+    assert actions() == [
+        "model_file.download_cancelled",
+        "model_file.download_retried",
+        "model_file.download_cancelled",
+        "model_file.deleted",
+    ]
+    assert not ModelFile.objects.exists()
+
+
+def test_the_default_is_always_exactly_one(
+    admin: Client, first: ModelConfig, second: ModelConfig
+) -> None:
+    act(admin, second, "default")
+    act(admin, second, "default")
+    assert [c.name for c in ModelConfig.objects.filter(is_default=True)] == ["second"]
+    assert model_resolve(None).name == "second"
+    assert actions() == ["model_config.default_set"]
+    ModelConfig.objects.filter(pk=first.pk).update(is_enabled=False)
+    assert "enable it first" in act(admin, first, "default")
+    assert model_resolve(None).name == "second"
+
+
+def test_load_drain_unload(admin: Client, first: ModelConfig) -> None:
+    for name, wanted in (("drain", "drained"), ("unload", "unloaded"), ("load", "loaded")):
+        act(admin, first, name)
+        act(admin, first, name)
+        updated_at = first.updated_at
+        first.refresh_from_db()
+        assert first.wanted == wanted
+        assert first.updated_at == updated_at  # another one would restart the engine
+    assert actions() == ["model_config.drain", "model_config.unload", "model_config.load"]
+    form = {"action": "unload", "_selected_action": [first.pk]}
+    admin.post(BASE, form)
+    first.refresh_from_db()
+    assert first.wanted == "unloaded"
+
+
+def test_settings_are_changed_and_written_down(admin: Client, first: ModelConfig) -> None:
+    assert change(admin, first, num_slots=8, tensor_split="[3, 1]") == 302
+    assert (first.num_slots, first.tensor_split) == (8, [3.0, 1.0])
+    assert change(admin, first, num_slots=8, tensor_split="[3, 1]") == 302
+    (event,) = AuditEvent.objects.all()
+    assert event.detail["changed"] == ["num_slots", "tensor_split"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_slots": 0},
+        {"num_slots": 65},
+        {"context_len": 10**9},
+        {"gpu_layers": -2},
+        {"tensor_split": '["a"]'},
+        {"tensor_split": '{"a": 1}'},
+        {"tensor_split": "[" + "1," * 20 + "1]"},
+        {"chat_template": "x" * (256 * 1024 + 1)},
+        {"is_enabled": None},  # it is the default
+        {"name": "renamed"},  # it is loaded
+    ],
+)
+def test_settings_that_are_refused(
+    admin: Client, first: ModelConfig, changes: dict[str, Any]
+) -> None:
+    assert change(admin, first, **changes) == 200
+    assert actions() == []
+
+
+def test_renaming(admin: Client, first: ModelConfig, second: ModelConfig) -> None:
+    assert change(admin, second, name="first") == 200
+    assert change(admin, second, name="third") == 302
+    (event,) = AuditEvent.objects.all()
+    assert (event.detail["name_before"], event.detail["name"]) == ("second", "third")
+
+
+def test_the_environments_model_is_the_environments(admin: Client) -> None:
+    config = ModelConfig.objects.create(name="starter", is_starter=True, wanted="unloaded")
+    change(admin, config, name="mine", num_slots=9, flash_attention="on")
+    assert (config.name, config.num_slots, config.flash_attention) == ("starter", 4, "on")
+
+
+def test_deleting(admin: Client, first: ModelConfig, second: ModelConfig) -> None:
+    assert admin.post(f"{BASE}{first.pk}/delete/", {"post": "yes"}).status_code == 403
+    act(admin, second, "load")
+    assert admin.post(f"{BASE}{second.pk}/delete/", {"post": "yes"}).status_code == 403
+    act(admin, second, "unload")
+    assert admin.post(f"{BASE}{second.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert list(ModelConfig.objects.all()) == [first]
+    assert actions()[-1] == "model_config.deleted"
