@@ -99,12 +99,18 @@ class Authentication(_PagesAndApp, AuthenticationMiddleware):
 
 
 class UserSessions(_PagesOnly, MiddlewareMixin):
-    """Notes on a page view that the session was used; the app's own calls cost nothing."""
+    """Notes on a page view that the session was used; the app's own calls go past it."""
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        """Without a thread hop for what isn't a page."""
+        if request.method == "GET" and not request.path_info.startswith(NOT_PAGES):
+            return super().__call__(request)
+        answer: HttpResponseBase | Awaitable[HttpResponseBase] = self.get_response(request)
+        return answer
 
     def process_request(self, request: HttpRequest) -> None:
         """One write a page; signed-out people have no session to note."""
-        if request.method == "GET" and not request.path_info.startswith(NOT_PAGES):
-            track_activity(request, user=request.user, session=request.session)
+        track_activity(request, user=request.user, session=request.session)
 
 
 class Messages(_PagesOnly, MessageMiddleware):

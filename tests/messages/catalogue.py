@@ -114,7 +114,16 @@ def mo_bytes(catalog: Catalog) -> bytes:
 
 def pairs(catalog: Catalog) -> dict[tuple[Any, Any], Any]:
     """Text and context → translation."""
-    return {(message.id, message.context): message.string for message in catalog if message.id}
+    return {
+        (_plain(message.id), message.context): _plain(message.string)
+        for message in catalog
+        if message.id
+    }
+
+
+def _plain(text: Any) -> Any:
+    """A text with a plural is a list from one reader and a tuple from another."""
+    return tuple(text) if isinstance(text, list) else text
 
 
 def untranslated(catalog: Catalog) -> list[str]:
