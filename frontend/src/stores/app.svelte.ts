@@ -42,6 +42,7 @@ export class AppStore implements App {
   #chat: ChatStore = $state.raw() as ChatStore;
   /** Left because it was removed; shown again when that is undone. */
   #leftId: string | null = null;
+  #wasUp = false;
 
   constructor(boot: MeOut) {
     this.#live = new Live({
@@ -49,10 +50,7 @@ export class AppStore implements App {
       opens: () => this.#opens(),
       take: (frame) => this.#take(frame),
       interrupted: () => this.#each((chat) => chat.interrupted()),
-      changed: (state, retryAt) => {
-        this.connection = state;
-        this.retryAt = retryAt;
-      },
+      changed: (state, retryAt) => this.#connectionIs(state, retryAt),
       checkSignedIn: () => this.#checkSignedIn(),
     });
     this.#acts = new Acts(this.#live, this.#rest);
@@ -210,9 +208,23 @@ export class AppStore implements App {
     }
   }
 
+  #connectionIs(state: ConnectionState, retryAt: number | null): void {
+    const isUp = state === "live" || state === "fallback";
+    if (isUp && this.connection !== state && this.#wasUp) {
+      void this.#checkSignedIn(); // models and more may have changed meanwhile, too
+    }
+    this.#wasUp ||= isUp;
+    this.connection = state;
+    this.retryAt = retryAt;
+  }
+
   async #checkSignedIn(): Promise<void> {
     try {
       const me = await this.#rest.get<MeOut>("me");
+      if (me.username !== this.account.me.username) {
+        location.reload(); // somebody else signed in here: nothing of this tab is theirs
+        return;
+      }
       this.account.me = me;
       this.account.models = me.models;
     } catch {

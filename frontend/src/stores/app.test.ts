@@ -202,6 +202,25 @@ it("asks who is signed in when the connection says nobody, and goes to the login
   expect(assign).toHaveBeenCalledWith("/accounts/login/?next=%2Fc%2F1");
 });
 
+it("begins anew when somebody else has signed in meanwhile", async () => {
+  const reload = vi.fn();
+  vi.stubGlobal("location", { ...location, reload, host: "x" });
+  const socket = connect();
+  server.answers = [{ status: 200, body: ME }];
+  socket.end();
+  await vi.advanceTimersByTimeAsync(500);
+  connect();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(server.calls.map(({ path }) => path)).toEqual(["/api/app/me"]);
+  expect(reload).not.toHaveBeenCalled();
+  server.answers = [{ status: 200, body: { ...ME, username: "bob" } }];
+  FakeSocket.last.end();
+  await vi.advanceTimersByTimeAsync(1_000);
+  connect();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(reload).toHaveBeenCalledOnce();
+});
+
 it("shows how the connection is", async () => {
   expect(app.connection).toBe("connecting");
   const socket = connect();
