@@ -75,12 +75,13 @@ async def test_a_slow_act_holds_up_nothing_but_acts(
     engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gate = threading.Event()
+    gate, began = threading.Event(), threading.Event()
     real = live_acts.act_run
     ran: list[str] = []
 
     def slow(user: Any, name: str, args: Any) -> Any:
         ran.append(args["title"])
+        began.set()
         if args["title"] == "slow":
             gate.wait(10)
         return real(user, name, args)
@@ -96,6 +97,7 @@ async def test_a_slow_act_holds_up_nothing_but_acts(
     await socket.until(lambda frame: frame["type"] == "pong")
     await sync_to_async(engine.write)(turn.generation_id, Delta("goes on", (1,)))
     await socket.see(lambda view: view.texts.get(turn.generation_id) == "goes on")
+    assert await sync_to_async(began.wait)(10)
     assert ran == ["slow"]
     gate.set()
     replies = [await socket.until(lambda frame: frame["type"] == "reply") for _ in range(2)]

@@ -1,0 +1,188 @@
+"""The whole server with two web processes: reconnects that land on the other one, Stop, ends."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.app_client import AppClient
+from tests.live.raw_socket import RawSocket
+from tests.stack import Stack, wait_for
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+START_S = 200.0  # a busy machine starts two web processes
+FREE_S = 10.0  # for "within a second", on a busy machine; without Stop it would be 20 s and more
+ENV = {
+    "LLAMAWEB_WEB_WORKERS": "2",
+    "LLAMAWEB_MOCK_DELAY_MS": "5",
+    "LLAMAWEB_MOCK_PREFILL_MS_PER_TOKEN": "0.7",
+    "LLAMAWEB_ENGINE_CONTEXT": "65536",
+    "LLAMAWEB_ENGINE_SLOTS": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with Stack(tmp_path_factory.mktemp("live"), env=ENV) as stack:
+        stack.wait_ready(START_S)
+        stack.create_key("alice")
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def alice(stack: Stack) -> AppClient:
+    client = AppClient(stack.base_url)
+    client.sign_in("alice", "correct horse alice battery")
+    return client
+
+
+def connect(stack: Stack, alice: AppClient, *chats: str, **options: Any) -> RawSocket:
+    socket = RawSocket(stack.base_url, alice.cookie_header(), **options)
+    assert socket.status == 101
+    socket.begin(*chats)
+    return socket
+
+
+def is_served_by(pid: int, socket: RawSocket) -> bool:
+    """Whether the process `pid` is at the other end."""
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except psutil.NoSuchProcess:
+        return False
+    return any(each.raddr and each.raddr.port == socket.port for each in connections)
+
+
+def server_of(stack: Stack, socket: RawSocket) -> int:
+    """The pid of the web process at the other end."""
+    pids = [int(process.pid) for process in stack.processes("web")]
+    return next(pid for pid in pids if is_served_by(pid, socket))
+
+
+def connect_to_other(stack: Stack, alice: AppClient, pid: int, *chats: str, **options: Any) -> Any:
+    """A connection that another process than `pid` serves."""
+    held = []
+    try:
+        for _ in range(200):
+            raw = RawSocket(stack.base_url, alice.cookie_header(), **options)
+            if not is_served_by(pid, raw):
+                raw.begin(*chats)
+                return raw
+            held.append(raw)
+    finally:
+        for raw in held:
+            raw.drop()
+    raise AssertionError("the other process takes no connections")
+
+
+def start(socket: RawSocket, text: str) -> dict[str, Any]:
+    """A new conversation with a first message; ids."""
+    reply = socket.act("turn.start", parts=[{"type": "text", "text": text}])
+    assert reply["error"] is None
+    ids: dict[str, Any] = reply["result"]
+    chat_id = ids["conversation_id"]
+    socket.send("open", conversation_id=chat_id)
+    socket.see(lambda view: chat_id in view.chats)
+    ids["generation_id"] = socket.view.chats[chat_id]["turns"][ids["turn_id"]]["generation_id"]
+    return ids
+
+
+def stored(alice: AppClient, ids: dict[str, Any]) -> dict[str, Any]:
+    status, body = alice.call("GET", f"conversations/{ids['conversation_id']}")
+    assert status == 200
+    found: dict[str, Any] = next(m for m in body["messages"] if m["id"] == ids["answer_id"])
+    return found
+
+
+def ended(socket: RawSocket, alice: AppClient, ids: dict[str, Any]) -> str:
+    """Wait for the stored answer; its text, which is that of the stream if that was seen to its
+    end."""
+    chat_id, answer_id, gid = (
+        ids["conversation_id"], ids["answer_id"], ids["generation_id"],
+    )  # fmt: skip
+    socket.see(lambda view: view.chats[chat_id]["messages"][answer_id]["state"] != "streaming")
+    text = "".join(part["text"] for part in stored(alice, ids)["parts"])
+    seen = socket.view.texts[gid]
+    assert seen == text if gid in socket.view.ends else text.startswith(seen)
+    shown = socket.view.chats[chat_id]["messages"][answer_id]["parts"]
+    assert "".join(part["text"] for part in shown) == text
+    assert "\ufffd" not in text
+    return text
+
+
+def test_a_reconnect_in_the_middle_lands_on_the_other_process(
+    stack: Stack, alice: AppClient
+) -> None:
+    text = "ok 😺 漢字 é " * 100
+    socket = connect(stack, alice)
+    ids = start(socket, text)
+    gid, chat_id = ids["generation_id"], ids["conversation_id"]
+    socket.see(lambda view: len(view.texts.get(gid, "")) > 100)
+    pid = server_of(stack, socket)
+    socket.drop()
+    other = connect_to_other(stack, alice, pid, chat_id, view=socket.view)
+    at = len(socket.view.texts[gid])
+    other.see(lambda view: len(view.texts[gid]) > at)
+    assert gid not in other.view.ends
+    second_tab = connect(stack, alice, chat_id)
+    answer = ended(other, alice, ids)
+    assert text.strip() in answer
+    assert ended(second_tab, alice, ids) == answer
+    streams = [frame for frame in other.frames if frame["type"] == "stream"]
+    assert not any(frame["reset"] for frame in streams)
+    other.drop()
+    second_tab.drop()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_web_process_that_ends_in_the_middle(
+    stack: Stack, alice: AppClient, number: signal.Signals
+) -> None:
+    socket = connect(stack, alice)
+    ids = start(socket, "é😺 " * 200)
+    gid = ids["generation_id"]
+    socket.see(lambda view: len(view.texts.get(gid, "")) > 20)
+    pid = server_of(stack, socket)
+    psutil.Process(pid).send_signal(number)
+    assert socket.closed() == (1012 if number == signal.SIGTERM else None)
+    back = connect_to_other(stack, alice, pid, ids["conversation_id"], view=socket.view)
+    assert "é😺" in ended(back, alice, ids)
+    streams = [frame for frame in back.frames if frame["type"] == "stream"]
+    assert not any(frame["reset"] for frame in streams)
+    back.drop()
+    wait_for("two web processes", lambda: len(stack.processes("web")) == 2, 30)
+
+
+@pytest.mark.parametrize("when", ["queued", "prefill", "decode"])
+def test_stop_frees_the_slot(stack: Stack, alice: AppClient, when: str) -> None:
+    """Case C07. The only slot; whoever stops it lets the next one go on."""
+    socket = connect(stack, alice)
+    blocker = start(socket, "x" * 2000) if when == "queued" else None
+    ids = start(socket, "y" * (30_000 if when == "prefill" else 3000))
+    gid = ids["generation_id"]
+    if when == "queued":
+        socket.see(lambda view: gid in view.places)
+    elif when == "prefill":
+        socket.see(lambda _view: any(frame.get("prefill") for frame in socket.frames))
+    else:
+        socket.see(lambda view: view.texts.get(gid))
+    began_ts = time.monotonic()
+    reply = socket.act("turn.stop", turn_id=ids["turn_id"])
+    assert reply["result"]["was_stopped"]
+    socket.see(lambda view: gid in view.ends, FREE_S)
+    assert time.monotonic() - began_ts < FREE_S
+    assert socket.view.ends[gid]["state"] == "cancelled"
+    if blocker is not None:
+        assert blocker["generation_id"] not in socket.view.ends
+        socket.act("turn.stop", turn_id=blocker["turn_id"])
+    after = start(socket, "z")
+    socket.see(lambda view: view.texts.get(after["generation_id"]), FREE_S)
+    chat_id, answer_id = ids["conversation_id"], ids["answer_id"]
+    socket.see(lambda view: view.chats[chat_id]["messages"][answer_id]["state"] == "stopped")
+    assert (stored(alice, ids)["prompt_tokens"] > 0) == (when != "queued")
+    ended(socket, alice, after)
+    socket.drop()
