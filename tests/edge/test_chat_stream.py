@@ -178,6 +178,8 @@ async def test_logprobs(says: Says, wire: Wire) -> None:
     whole = body["choices"][0]["logprobs"]["content"]
     assert [item["token"] for item in whole] == ["a", "b", "c"]
     assert all(item["top_logprobs"] == [] for item in whole)
+    _, other = await wire.post(CHAT, n_probs=1)
+    assert other["choices"][0]["logprobs"]["content"][0] == {**one, "top_logprobs": [one]}
     _, plain = await wire.post(CHAT)
     assert "logprobs" not in plain["choices"][0]
 

@@ -10,7 +10,7 @@ import pytest
 
 from inference.edge.openai.schemas import MAX_NUM_PROBS, ChatCompletionIn, CompletionIn
 from inference.engine import sampling
-from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.params import Grammar, GrammarTrigger, Limits, SamplingParams
 from inference.protocol.requests import ChatPrompt, MixedPrompt, TextPrompt, TokenPrompt
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Wire
@@ -22,6 +22,7 @@ ALL_FIELDS = [
     *(set(ChatCompletionIn.model_fields) | set(CompletionIn.model_fields)),
     *NOT_OF_THIS_SERVER,
 ]
+TRIGGER_0 = "grammar_triggers[0]"
 MUST_BE_GIVEN = {"messages", "prompt"}
 
 
@@ -97,6 +98,26 @@ async def test_p07_length(
         ({"samplers": []}, "samplers", ()),
         ({"logit_bias": {"15": -100, "7": False}}, "logit_bias", ((15, -100.0), (7, None))),
         ({"logit_bias": [[15, 1.5]]}, "logit_bias", ((15, 1.5),)),
+        ({"logit_bias": [["15", 1.5], [3, 2]]}, "logit_bias_texts", (("15", 1.5),)),
+        ({"logit_bias": {" the": False, "7": 1}}, "logit_bias_texts", ((" the", None),)),
+        ({"samplers": "kai"}, "samplers", ("top_k", "adaptive_p", "infill")),
+        ({"adaptive_target": 3}, "adaptive_target", 1.0),
+        ({"adaptive_target": -1}, "adaptive_target", -1.0),
+        ({"adaptive_decay": 0.5}, "adaptive_decay", 0.5),
+        ({"post_sampling_probs": True}, "post_sampling_probs", True),
+        ({"grammar": 'root ::= "a"'}, "grammar", Grammar('root ::= "a"')),
+        ({"grammar": ""}, "grammar", None),
+        (
+            {
+                "grammar": "root ::= x",
+                "grammar_lazy": True,
+                "grammar_triggers": [{"type": 1, "value": "<x>"}, {"type": 0, "token": 7}],
+            },
+            "grammar",
+            Grammar(
+                "root ::= x", True, (GrammarTrigger("word", "<x>"), GrammarTrigger("token", "", 7))
+            ),
+        ),
     ],
 )
 async def test_sampling(
@@ -106,6 +127,30 @@ async def test_sampling(
     status, body = await wire.post(CHAT, **given)
     assert status == 200, body
     assert getattr(fake.submitted[0].sampling, field) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        ({"n_indent": 2}, Limits(min_indent=2)),
+        ({"t_max_predict_ms": 500}, Limits(max_predict_ms=500)),
+        ({"t_max_predict_ms": -1}, Limits()),
+        ({"t_max_predict_ms": 0}, Limits()),
+    ],
+)
+async def test_indent_and_time(
+    says: Says, wire: Wire, given: dict[str, Any], limits: Limits
+) -> None:
+    fake = says(*answer("x"))
+    for path in (CHAT, TEXT):
+        assert (await wire.post(path, **given))[0] == 200
+        assert fake.submitted.pop().limits == limits
+
+
+async def test_preserved_tokens(says: Says, wire: Wire) -> None:
+    fake = says(*answer("x"))
+    await wire.post(CHAT, preserved_tokens=["<think>", "</think>"])
+    assert fake.submitted[0].preserved_tokens == ("<think>", "</think>")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +200,27 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"stop": ["x"] * 65}, "stop"),
         ({"stop": ["x" * 1000, "y" * 1000, "z" * 49]}, "stop"),
         ({"dry_sequence_breakers": []}, "dry_sequence_breakers"),
-        ({"logit_bias": {"hello": 1}}, "logit_bias[0]"),
+        ({"logit_bias": [[None, 1]]}, "logit_bias[0]"),
+        ({"logit_bias": [[-1, 1]]}, "logit_bias[0]"),
+        ({"logit_bias": [[1, 1e7]]}, "logit_bias[0]"),
+        ({"logit_bias": [["x" * 70_000, 1]]}, "logit_bias"),
+        ({"temperature": 1e7}, "temperature"),
+        ({"dry_multiplier": -1}, "dry_multiplier"),
+        ({"adaptive_decay": 1}, "adaptive_decay"),
+        ({"grammar": {"root": 1}}, "grammar"),
+        ({"grammar": "x" * 70_000}, "grammar"),
+        ({"grammar": "x", "grammar_lazy": True}, "grammar_triggers"),
+        ({"grammar": "x", "grammar_triggers": 5}, "grammar_triggers"),
+        ({"grammar": "x", "grammar_triggers": ["a"]}, "grammar_triggers[0]"),
+        ({"grammar": "x", "grammar_triggers": [{"type": 1}]}, "grammar_triggers[0]"),
+        ({"grammar": "x", "grammar_triggers": [{"type": 0}]}, "grammar_triggers[0]"),
+        ({"grammar": "x", "grammar_triggers": [{"type": 2, "value": "(a+)+"}]}, TRIGGER_0),
+        ({"grammar": "x", "grammar_triggers": [{"type": True, "value": "a"}]}, TRIGGER_0),
+        ({"grammar": "x", "grammar_triggers": [{}] * 65}, "grammar_triggers"),
+        ({"preserved_tokens": "x"}, "preserved_tokens"),
+        ({"preserved_tokens": ["x"] * 257}, "preserved_tokens"),
+        ({"n_indent": -1}, "n_indent"),
+        ({"t_max_predict_ms": -2}, "t_max_predict_ms"),
         ({"logit_bias": [[1, True]]}, "logit_bias[0]"),
         ({"logit_bias": [1]}, "logit_bias[0]"),
         ({"samplers": [1]}, "samplers"),
@@ -169,9 +234,7 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"response_format": {"type": "yaml"}}, "response_format.type"),
         ({"response_format": "text"}, "response_format"),
         ({"json_schema": {}}, "json_schema"),
-        ({"grammar": 'root ::= "a"'}, "grammar"),
         ({"lora": [{"id": 0, "scale": 1}]}, "lora"),
-        ({"n_indent": 2}, "n_indent"),
         ({"reasoning_budget_tokens": 0}, "reasoning_budget_tokens"),
     ],
 )
@@ -232,7 +295,7 @@ def nested(levels: int) -> Any:
     "name",
     [
         *("chat_template_kwargs", "response_format", "tools", "functions", "tool_choice"),
-        *("json_schema", "grammar", "lora", "stop", "samplers", "logit_bias"),
+        *("json_schema", "grammar_triggers", "lora", "stop", "samplers", "logit_bias"),
     ],
 )
 async def test_p13_deep_values_are_refused(says: Says, wire: Wire, name: str, levels: int) -> None:

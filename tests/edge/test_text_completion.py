@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from inference.protocol.events import Delta
@@ -52,6 +53,14 @@ async def test_logprobs(says: Says, wire: Wire) -> None:
     assert fake.submitted[0].sampling.num_probs == 2
     (item,) = body["choices"][0]["logprobs"]["content"]
     assert (item["token"], len(item["top_logprobs"])) == ("a", 2)
+
+
+async def test_probabilities_after_sampling(says: Says, wire: Wire) -> None:
+    says(STARTED, Delta("a", (1,), logprobs=(logprobs("a"),)), finished())
+    _, body = await wire.post(TEXT, n_probs=1, post_sampling_probs=True)
+    (item,) = body["choices"][0]["logprobs"]["content"]
+    one = {"id": 7, "token": "a", "bytes": [97], "prob": math.exp(-0.5)}
+    assert item == {**one, "top_probs": [one]}
 
 
 async def test_several_prompts_and_choices(says: Says, wire: Wire) -> None:

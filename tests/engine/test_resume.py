@@ -37,7 +37,7 @@ def published(events: list[Event], num_deltas: int) -> tuple[str, Resume]:
 
 MIROSTAT = SamplingParams(temperature=10.0, mirostat=2, mirostat_tau=3.0)
 XTC = SamplingParams(
-    temperature=9.0, samplers=("temperature", "xtc"), xtc_probability=0.5, xtc_threshold=0.05
+    temperature=9.0, samplers=("temperature", "xtc"), xtc_probability=0.5, xtc_threshold=0.003
 )
 SAMPLINGS = {"greedy": GREEDY, "warm": SamplingParams(), "hot": HOT, "miro": MIROSTAT, "xtc": XTC}
 

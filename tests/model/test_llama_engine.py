@@ -7,10 +7,14 @@ only there.
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from inference.engine.config import EngineConfig
 from inference.engine.contract import Resume
 from inference.engine.engine import Engine
+from inference.engine.picking import Picker
 from inference.protocol.events import Delta, Event, TokenLogprobs
 from inference.protocol.params import Limits, SamplingParams
 from tests.engine.driving import (
@@ -130,6 +134,70 @@ def test_a_resumed_sampled_answer_draws_the_same_numbers(engine: Engine, ask_cha
     assert ids_of(rest) == ids_of(whole)[12:]
 
 
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        SamplingParams(mirostat=1),
+        SamplingParams(mirostat=2),
+        SamplingParams(
+            temperature=1.5, xtc_probability=0.5, xtc_threshold=0.02, repeat_penalty=1.1
+        ),
+        SamplingParams(samplers=("top_k", "adaptive_p"), adaptive_target=0.3),
+    ],
+)
+def test_a_sampler_with_a_memory_of_its_own_is_resumed_too(
+    engine: Engine, ask_chat: AskChat, sampling: SamplingParams
+) -> None:
+    whole = run_one(engine, ask_chat("a", QUESTIONS[0], sampling=sampling, limits=LIMITS))
+    resume = Resume(ids_of(whole)[:12], 12)
+    request = ask_chat("b", QUESTIONS[0], sampling=sampling, limits=LIMITS, resume=resume)
+    rest = run_one(engine, request)
+    assert ids_of(rest) == ids_of(whole)[12:]
+    assert finished(rest).usage.completion_tokens == finished(whole).usage.completion_tokens
+
+
+def test_probabilities_after_sampling_are_of_what_the_chain_left(
+    engine: Engine, ask_chat: AskChat
+) -> None:
+    sampling = SamplingParams(
+        temperature=1.0, top_k=3, top_p=1.0, min_p=0.0, num_probs=10, post_sampling_probs=True
+    )
+    events = run_one(engine, ask_chat("a", QUESTIONS[0], sampling=sampling, limits=LIMITS))
+    raw = SamplingParams(temperature=1.0, top_k=3, top_p=1.0, min_p=0.0, num_probs=3)
+    other = run_one(engine, ask_chat("b", QUESTIONS[0], sampling=raw, limits=LIMITS))
+    assert ids_of(events) == ids_of(other)
+    for after, before in zip(logprobs_of(events), logprobs_of(other), strict=True):
+        assert [prob.token_id for prob in after.top] == [prob.token_id for prob in before.top]
+        total = sum(math.exp(prob.logprob) for prob in before.top)
+        for mine, raw_prob in zip(after.top, before.top, strict=True):
+            assert math.exp(mine.logprob) == pytest.approx(
+                math.exp(raw_prob.logprob) / total, abs=1e-4
+            )
+        assert after.chosen in after.top
+
+
+def test_threads_sample_the_same(engine: Engine, ask_chat: AskChat) -> None:
+    def texts(picker: Picker) -> dict[str, str]:
+        own, engine._picker = engine._picker, picker
+        try:
+            engine.clear_cache()
+            for index, question in enumerate(QUESTIONS):
+                sampling = SamplingParams(temperature=1.0, num_probs=index)
+                request = ask_chat(
+                    str(index), question, owner=f"u{index}", sampling=sampling, limits=LIMITS
+                )
+                engine.add(request)
+            return {name: text_of(events) for name, events in run(engine).items()}
+        finally:
+            engine._picker = own
+
+    pooled = Picker(engine._backend.tokenizer, EngineConfig(large_vocab_len=1, sample_threads=3))
+    assert pooled._pool is not None
+    alone, together = texts(engine._picker), texts(pooled)
+    pooled.close()
+    assert alone == together
+
+
 def test_a_decode_only_step_is_one_pass(engine: Engine, ask_chat: AskChat) -> None:
     for index, question in enumerate(QUESTIONS):
         engine.add(
@@ -165,6 +233,20 @@ def test_a_decode_only_step_is_one_pass(engine: Engine, ask_chat: AskChat) -> No
         SamplingParams(xtc_probability=0.5, top_n_sigma=1.0, typical_p=0.9, dynatemp_range=0.3),
         SamplingParams(samplers=(), logit_bias=((28, None), (30, 2.0))),
         SamplingParams(temperature=0.0, frequency_penalty=0.4),
+        SamplingParams(samplers=("top_k", "adaptive_p"), adaptive_target=0.4, adaptive_decay=0.5),
+        SamplingParams(samplers=("top_k", "infill", "temperature"), min_keep=5),
+        SamplingParams(logit_bias_texts=((" the", -50.0), ("France", None)), dry_multiplier=1e6),
+        SamplingParams(temperature=0.8, dynatemp_range=0.8, dynatemp_exponent=9.0, top_k=2),
+        SamplingParams(  # as far as ranges go
+            temperature=1e6,
+            presence_penalty=-1e6,
+            frequency_penalty=-1e6,
+            dry_multiplier=1e6,
+            dry_base=1e6,
+            typical_p=0.1,
+            top_n_sigma=1e6,
+            min_keep=2**31 - 1,
+        ),
     ],
 )
 def test_every_chain_can_be_built_and_its_seed_decides(

@@ -75,18 +75,20 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
     prompt = ChatPrompt(
         messages, template_kwargs_json=_template_kwargs(body), continue_final=continues
     )
-    num_probs = 0
+    num_probs = body.n_probs or 0
+    shows_probs = body.logprobs or num_probs > 0
     if body.logprobs:
         num_probs = DEFAULT_TOP_LOGPROBS if body.top_logprobs is None else body.top_logprobs
     options = ReplyOptions(
         kind="chat",
         include_usage=body.stream_options.include_usage,
         return_progress=body.return_progress,
-        logprobs=body.logprobs,
+        logprobs=shows_probs,
+        post_sampling=body.post_sampling_probs,
         echo=messages[-1].content if body.echo and continues else "",
     )
     # Zero rivals are asked for as one: the engine's 0 is "no probabilities at all".
-    sampling = sampling_of(body, num_probs=max(num_probs, int(body.logprobs)))
+    sampling = sampling_of(body, num_probs=max(num_probs, int(shows_probs)))
     return _requests(body, context, [prompt], sampling, replace(options, top=num_probs))
 
 
@@ -103,6 +105,7 @@ def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRe
         kind="text",
         return_progress=body.return_progress,
         logprobs=num_probs > 0,
+        post_sampling=body.post_sampling_probs,
         top=num_probs,
     )
     return _requests(body, context, prompts, sampling_of(body, num_probs=num_probs), options)
@@ -124,6 +127,7 @@ def _requests(
     param = "messages" if options.kind == "chat" else "prompt"
     refuse_too_much(prompts, per_prompt, param=param)
     limits = limits_of(body)
+    preserved = tuple(valid_text(text) for text in body.preserved_tokens or ())
     seeds = seeds_of(body, per_prompt)
     reply_id = new_id(ID_PREFIX)
     out = []
@@ -141,6 +145,7 @@ def _requests(
                 deadline_at=context.now_at + context.timeout_s,
                 sampling=sampling,
                 limits=limits,
+                preserved_tokens=preserved,
                 reply=ReplyInfo(
                     reply_id=reply_id,
                     created_at=int(context.now_at),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from inference.edge.openai.biases import biases_of
+from inference.edge.openai.grammars import grammar_of
 from inference.edge.openai.schemas import (
-    MAX_INT32,
     MAX_SAMPLERS,
     MAX_STOP_CHARS,
     MAX_STOPS,
@@ -18,7 +18,6 @@ from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.ids import new_seed
 
-MAX_BIASES = 4096
 MAX_SEED = 2**32 - 1  # llama.cpp's mark for "draw one"
 _SAME_NAME = (
     "temperature",
@@ -42,6 +41,8 @@ _SAME_NAME = (
     "mirostat",
     "mirostat_tau",
     "mirostat_eta",
+    "adaptive_target",
+    "adaptive_decay",
     "min_keep",
     "ignore_eos",
     "post_sampling_probs",
@@ -57,6 +58,8 @@ SAMPLER_LETTERS = {
     "m": "min_p",
     "x": "xtc",
     "t": "temperature",
+    "i": "infill",
+    "a": "adaptive_p",
 }
 
 
@@ -66,7 +69,7 @@ def refuse_unsupported(body: GenerationIn) -> None:
     Raises:
         InvalidError: naming the field.
     """
-    for name in ("tools", "functions", "lora", "grammar", "json_schema"):
+    for name in ("tools", "functions", "lora", "json_schema"):
         if getattr(body, name):
             raise InvalidError(f"'{name}' is not supported by this server", param=name)
     if body.json_schema is not None:  # {} asks for any object
@@ -75,8 +78,6 @@ def refuse_unsupported(body: GenerationIn) -> None:
         raise InvalidError("tools are not supported by this server", param="tool_choice")
     _refuse_response_format(body.response_format)
     off: tuple[tuple[str, Any, Any], ...] = (
-        ("n_indent", body.n_indent, 0),
-        ("t_max_predict_ms", body.t_max_predict_ms, -1),
         ("reasoning_budget_tokens", body.reasoning_budget_tokens, -1),
         ("thinking_budget_tokens", body.thinking_budget_tokens, -1),
         ("reasoning_control", body.reasoning_control, False),
@@ -84,10 +85,6 @@ def refuse_unsupported(body: GenerationIn) -> None:
     for name, value, neutral in off:
         if value != neutral:
             raise InvalidError(f"'{name}' is not supported by this server", param=name)
-    if body.adaptive_target is not None and body.adaptive_target >= 0:
-        raise InvalidError(
-            "'adaptive_target' is not supported by this server", param="adaptive_target"
-        )
 
 
 def _refuse_response_format(response_format: Any) -> None:
@@ -115,12 +112,15 @@ def sampling_of(body: GenerationIn, *, num_probs: int) -> SamplingParams:
         InvalidError: naming the field.
     """
     breakers = body.dry_sequence_breakers
+    by_id, by_text = biases_of(body.logit_bias)
     return SamplingParams(
         **{name: getattr(body, name) for name in _SAME_NAME},
         dry_sequence_breakers=None if breakers is None else tuple(map(valid_text, breakers)),
         samplers=_samplers(body.samplers),
-        logit_bias=_logit_bias(body.logit_bias),
+        logit_bias=by_id,
+        logit_bias_texts=by_text,
         num_probs=num_probs,
+        grammar=grammar_of(body),
     )
 
 
@@ -132,7 +132,12 @@ def limits_of(body: GenerationIn) -> Limits:
     """
     given = (getattr(body, name) for name in GenerationIn.LENGTH_FIELDS)
     max_tokens = next((value for value in given if value is not None), None)
-    return Limits(None if max_tokens == -1 else max_tokens, _stop(body.stop))
+    return Limits(
+        max_tokens=None if max_tokens == -1 else max_tokens,
+        stop=_stop(body.stop),
+        min_indent=body.n_indent,
+        max_predict_ms=max(0, body.t_max_predict_ms),
+    )
 
 
 def seeds_of(body: GenerationIn, count: int) -> list[int]:
@@ -195,34 +200,3 @@ def _samplers(samplers: Any) -> tuple[str, ...] | None:
             f"has {len(samplers)} names, at most {MAX_SAMPLERS} are allowed", param="samplers"
         )
     return tuple(samplers)
-
-
-def _logit_bias(bias: Any) -> tuple[tuple[int, float | None], ...]:
-    if not bias:
-        return ()
-    if isinstance(bias, dict):
-        pairs: list[Any] = [[key, value] for key, value in bias.items()]
-    elif isinstance(bias, list):
-        pairs = bias
-    else:
-        raise InvalidError("must be a list of pairs or an object", param="logit_bias")
-    if len(pairs) > MAX_BIASES:
-        raise InvalidError(
-            f"has {len(pairs)} entries, at most {MAX_BIASES} are allowed", param="logit_bias"
-        )
-    return tuple(_bias_pair(pair, f"logit_bias[{i}]") for i, pair in enumerate(pairs))
-
-
-def _bias_pair(pair: Any, path: str) -> tuple[int, float | None]:
-    if not isinstance(pair, list) or len(pair) != 2:
-        raise InvalidError("must be a pair of token id and bias", param=path)
-    token, bias = pair
-    if isinstance(token, str) and token.isascii() and token.isdigit() and len(token) < 10:
-        token = int(token)
-    if type(token) is not int or not 0 <= token <= MAX_INT32:
-        raise InvalidError("tokens must be given by their ids", param=path)
-    if bias is False:
-        return token, None
-    if isinstance(bias, bool) or not isinstance(bias, int | float) or not math.isfinite(bias):
-        raise InvalidError("a bias must be a number or false", param=path)
-    return token, float(bias)

@@ -14,8 +14,9 @@ ReplyKind: TypeAlias = Literal["chat", "text"]
 class ReplyOptions:
     """`index` of `count` choices; choices of the same prompt are `per_prompt` in a row.
 
-    `top`: rivals shown with each token when `logprobs`. `echo`: the start of an assistant's
-    answer, repeated in front of what is generated.
+    `top`: rivals shown with each token when `logprobs`; `post_sampling`: as probabilities of what
+    the sampler chain left. `echo`: the start of an assistant's answer, repeated in front of what is
+    generated.
     """
 
     kind: ReplyKind = "chat"
@@ -26,6 +27,7 @@ class ReplyOptions:
     return_progress: bool = False
     logprobs: bool = False
     top: int = 0
+    post_sampling: bool = False
     echo: str = ""
 
 

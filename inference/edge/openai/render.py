@@ -92,7 +92,8 @@ class ChoiceRenderer:
 
     def _add_logprobs(self, choice: Chunk, logprobs: Sequence[TokenLogprobs]) -> None:
         if self.options.logprobs and logprobs:
-            items = [_logprob_item(item, self.options.top) for item in logprobs]
+            body = _prob_item if self.options.post_sampling else _logprob_item
+            items = [body(item, self.options.top) for item in logprobs]
             choice["logprobs"] = {"content": items}
 
     def _chunk(self, choice: Chunk) -> Chunk:
@@ -239,18 +240,26 @@ def _progress(step: Prefill) -> Chunk:
 
 
 def _logprob_item(item: TokenLogprobs, top: int) -> Chunk:
+    rivals = [_logprob_body(prob) for prob in item.top[:top]]
+    return {**_logprob_body(item.chosen), "top_logprobs": rivals}
+
+
+def _prob_item(item: TokenLogprobs, top: int) -> Chunk:
     rivals = [_prob_body(prob) for prob in item.top[:top]]
-    return {**_prob_body(item.chosen), "top_logprobs": rivals}
+    return {**_prob_body(item.chosen), "top_probs": rivals}
+
+
+def _logprob_body(prob: TokenProb) -> Chunk:
+    return {**_token_body(prob), "logprob": prob.logprob}
 
 
 def _prob_body(prob: TokenProb) -> Chunk:
+    return {**_token_body(prob), "prob": min(1.0, math.exp(prob.logprob))}
+
+
+def _token_body(prob: TokenProb) -> Chunk:
     data = bytes(prob.token_bytes)
-    return {
-        "id": prob.token_id,
-        "token": data.decode("utf-8", "ignore"),
-        "bytes": list(data),
-        "logprob": prob.logprob,
-    }
+    return {"id": prob.token_id, "token": data.decode("utf-8", "ignore"), "bytes": list(data)}
 
 
 def _finite(value: float) -> float:

@@ -31,6 +31,9 @@ MAX_BREAKERS = 64
 MAX_MESSAGES = 4096
 MAX_MODEL_NAME_CHARS = 512
 MAX_NUM_PROBS = 20  # as in the engine
+MAX_PRESERVED = 256
+MIN_REPEAT_PENALTY = 1e-6
+MAX_NUMBER = 1e6  # as in the engine, whose arithmetic has 32 bits
 
 
 def _clip(low: float | None, high: float | None) -> AfterValidator:
@@ -55,7 +58,9 @@ def _refuse_deep(value: Any) -> Any:
 
 
 FreeForm: TypeAlias = Annotated[Any, AfterValidator(_refuse_deep)]
-Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Number: TypeAlias = Annotated[
+    float, Field(strict=True, allow_inf_nan=False, ge=-MAX_NUMBER, le=MAX_NUMBER)
+]
 Positive: TypeAlias = Annotated[Number, _clip(0.0, None)]
 Share: TypeAlias = Annotated[Number, _clip(0.0, 1.0)]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0), _clip_int(0)]
@@ -112,10 +117,10 @@ class GenerationIn(WireSchema):
     xtc_threshold: Share | None = None
     typical_p: Number | None = None
     repeat_last_n: Count | None = None
-    repeat_penalty: Annotated[Number, Field(gt=0)] | None = None
+    repeat_penalty: Annotated[Number, Field(ge=MIN_REPEAT_PENALTY)] | None = None
     presence_penalty: Number | None = None
     frequency_penalty: Number | None = None
-    dry_multiplier: Number | None = None
+    dry_multiplier: Annotated[Number, Field(ge=0)] | None = None
     dry_base: Number | None = None
     dry_allowed_length: Count | None = None
     dry_penalty_last_n: Count | None = None
@@ -125,12 +130,20 @@ class GenerationIn(WireSchema):
     mirostat: Annotated[StrictInt, _clip_int(0, 2)] | None = None
     mirostat_tau: Number | None = None
     mirostat_eta: Number | None = None
+    adaptive_target: Annotated[Number, _clip(None, 1.0)] | None = None
+    adaptive_decay: Annotated[Number, Field(ge=0, le=0.99)] | None = None
     min_keep: Count | None = None
     samplers: FreeForm = None
     logit_bias: FreeForm = None
     seed: StrictInt | None = None
     n_probs: NumProbs | None = None
     post_sampling_probs: StrictBool = False
+    n_indent: Count = 0
+    t_max_predict_ms: CountOrAll = -1
+    grammar: StrictStr | None = None
+    grammar_lazy: StrictBool = False
+    grammar_triggers: FreeForm = None
+    preserved_tokens: Annotated[list[ShortText], Field(max_length=MAX_PRESERVED)] | None = None
 
     # Known, but not in this version; refused where they ask for something (see convert).
     tools: FreeForm = None
@@ -138,11 +151,7 @@ class GenerationIn(WireSchema):
     tool_choice: FreeForm = None
     response_format: FreeForm = None
     json_schema: FreeForm = None
-    grammar: FreeForm = None
     lora: FreeForm = None
-    n_indent: Count = 0
-    t_max_predict_ms: CountOrAll = -1
-    adaptive_target: Number | None = None
     reasoning_budget_tokens: CountOrAll = -1
     thinking_budget_tokens: CountOrAll = -1
     reasoning_control: StrictBool = False
