@@ -45,7 +45,7 @@ class ModelFileAdmin(ReadOnlyAdmin):
     actions = ("cancel",)
     fields = (
         "name",
-        "status",
+        "status_text",
         "progress",
         "error",
         "path",
@@ -60,7 +60,7 @@ class ModelFileAdmin(ReadOnlyAdmin):
         "created_by",
         "created_at",
     )
-    readonly_fields = ("name", "status", "progress", "source", "used_by")
+    readonly_fields = ("name", "status_text", "progress", "source", "used_by")
     acts = (
         Act("cancel", _("Cancel"), _cancel, is_open=lambda file: file.is_open, is_dangerous=True),
         Act(
@@ -118,6 +118,11 @@ class ModelFileAdmin(ReadOnlyAdmin):
     def status(self, file: ModelFile) -> tuple[str, str]:
         """In words."""
         return file.state, str(State(file.state).label)
+
+    @display(description=_("state"))
+    def status_text(self, file: ModelFile) -> str:
+        """As in the list."""
+        return self.status(file)[1]
 
     @display(description=_("size"))
     def progress(self, file: ModelFile) -> str:

@@ -79,7 +79,7 @@ class ModelConfigAdmin(Admin):
     search_fields = ("name", "file__path")
     ordering = ("-is_default", "name")
     actions = ("load", "drain", "unload")
-    read_only = ("status", "default", "file_name", "engine_class", "is_starter", "created_at")
+    read_only = ("status_text", "default", "file_name", "engine_class", "is_starter", "created_at")
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """A short form to add, all there is to change."""
@@ -88,7 +88,7 @@ class ModelConfigAdmin(Admin):
         served = ("name", "is_enabled", "num_slots", "context_len", "chat_template")
         machine = ("threads", "flash_attention", "gpu_layers", "main_gpu", "tensor_split")
         return [
-            (None, {"fields": ("status", "default", "file_name")}),
+            (None, {"fields": ("status_text", "default", "file_name")}),
             (_("Serving"), {"fields": served}),
             (_("Machine"), {"fields": machine}),
             (_("About"), {"fields": ("engine_class", "is_starter", "created_at")}),
@@ -188,6 +188,11 @@ class ModelConfigAdmin(Admin):
             return "disabled", gettext("disabled")
         return config.wanted, str(Wanted(config.wanted).label)
 
+    @display(description=_("wanted"))
+    def status_text(self, config: ModelConfig) -> str:
+        """As in the list."""
+        return self.status(config)[1]
+
     @display(description=_("default"), boolean=True, ordering="is_default")
     def default(self, config: ModelConfig) -> bool:
         """The one for requests that name none."""
@@ -198,7 +203,8 @@ class ModelConfigAdmin(Admin):
         """What is served."""
         if config.file is not None:
             return str(config.file)
-        return config.model_path or (gettext("the starter model") if config.is_starter else "")
+        is_starter = config.is_starter and config.engine_class == "llama"
+        return config.model_path or (gettext("the starter model") if is_starter else "")
 
     @admin.action(description=_("Load the chosen models"), permissions=["change"])
     def load(self, request: HttpRequest, queryset: Any) -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import (
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
 from inference.models import PATH_LEN, ModelConfig
 from inference.registry.config_services import FIELDS, change_check, name_check
@@ -25,7 +30,16 @@ MAX_SPLITS = 16
 STARTER_FIELDS = ("name", "num_slots", "context_len", "threads", "gpu_layers")
 
 
-class AddModelForm(_ModelForm):
+class _Form(_ModelForm):
+    """Labels begin with a capital, as those of the model's own fields do."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.label = capfirst(str(field.label)) if field.label else field.label
+
+
+class AddModelForm(_Form):
     """A model of a file that is here, or of one to be fetched."""
 
     source = forms.CharField(
@@ -82,7 +96,7 @@ class AddModelForm(_ModelForm):
         return value
 
 
-class ChangeModelForm(_ModelForm):
+class ChangeModelForm(_Form):
     """How a model is served."""
 
     chat_template = forms.CharField(
@@ -91,12 +105,13 @@ class ChangeModelForm(_ModelForm):
         max_length=MAX_TEMPLATE_CHARS,
         strip=False,
         help_text=_("overrides the model's own"),
-        widget=forms.Textarea(attrs={"rows": 6, "class": "lw-code"}),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 6}),
     )
 
     class Meta:
         model = ModelConfig
         fields = FIELDS
+        widgets = {"tensor_split": UnfoldAdminTextInputWidget}
 
     def clean_tensor_split(self) -> list[float]:
         """Some numbers."""

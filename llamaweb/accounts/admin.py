@@ -22,10 +22,21 @@ from unfold.contrib.filters.admin import DropdownFilter, FieldTextFilter
 from llamaweb.accounts import user_admin
 from llamaweb.accounts.admin_base import Act, Admin, ReadOnlyAdmin, display, has_permission, who
 from llamaweb.accounts.invite_services import invite_create, invite_revoke, usable_invites
-from llamaweb.accounts.models import ApiKey, AuditAction, AuditEvent, Invite, SiteSettings
+from llamaweb.accounts.models import (
+    ApiKey,
+    AuditAction,
+    AuditEvent,
+    Invite,
+    SignupMode,
+    SiteSettings,
+)
 from llamaweb.accounts.models.entry import ONLY_ID
 from llamaweb.accounts.services import api_key_revoke
-from llamaweb.accounts.site_services import second_factor_for_staff_set, signup_mode_set
+from llamaweb.accounts.site_services import (
+    second_factor_for_staff_set,
+    signup_mode_set,
+    site_settings,
+)
 from llamaweb.lib.errors import LlamawebError
 
 __all__ = ["ApiKeyAdmin", "AuditEventAdmin", "InviteAdmin", "SiteSettingsAdmin", "user_admin"]
@@ -200,6 +211,7 @@ class InviteAdmin(Admin):
             **self.admin_site.each_context(request),
             "title": gettext("The invite's link"),
             "link": obj._link,
+            "is_closed": site_settings().signup_mode == SignupMode.CLOSED,
             "opts": self.opts,
             "invite": Invite.objects.get(pk=obj.pk),
         }

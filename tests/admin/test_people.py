@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
 from llamaweb.accounts.models import AuditAction, AuditEvent, Invite, SiteSettings, User
+from llamaweb.accounts.site_services import signup_mode_set
 from tests.admin.conftest import client_of
 from tests.factories import UserFactory
 
@@ -139,6 +140,8 @@ def test_an_invites_link_is_shown_once_and_works(admin: Client) -> None:
     assert raw not in str(AuditEvent.objects.values())
     for url in ("/admin/accounts/invite/", f"/admin/accounts/invite/{invite.pk}/change/"):
         assert raw not in admin.get(url).content.decode()
+    assert "invites let nobody in" in page
+    signup_mode_set(mode="invite", actor=None)
     assert client_of(None).get(f"/accounts/signup/?invite={raw}").status_code == 200
     (event,) = events(AuditAction.INVITE_CREATED)
     assert event.actor_name == "root"
