@@ -13,7 +13,9 @@ from inference.engine.contract import SequenceRequest
 from inference.engine.picks import Sampler
 from inference.engine.prefix import Prefix, of_tokens
 from inference.engine.samplers import build_sampler
+from inference.engine.shifting import MAX_SHIFTED_CONTEXTS
 from inference.engine.stopping import Answer, Ended
+from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import BusyError, InvalidError, TooLongError
 
 RETRY_AFTER_S = 1.0
@@ -55,14 +57,18 @@ def refuse_invalid(request: SequenceRequest, backend: Backend) -> None:
         raise InvalidError("max_tokens must be 0 or more", param="max_tokens")
 
 
-def prepare(request: SequenceRequest, backend: Backend) -> Prepared:
+def prepare(request: SequenceRequest, backend: Backend, *, shifts: bool = False) -> Prepared:
     """Build sampler and text rules, and replay what an earlier engine published.
+
+    `shifts`: a full context doesn't end the answer.
 
     Raises:
         InvalidError: the sampling parameters can't be built.
     """
     sampler = build_sampler(request, backend)
     room = backend.max_context - len(request.tokens)
+    if shifts:
+        room = MAX_SHIFTED_CONTEXTS * backend.max_context
     answer = Answer(backend.tokenizer, request.limits, room=room, preserved=request.preserved)
     try:
         ended = _replay(request, sampler, answer)
@@ -74,8 +80,17 @@ def prepare(request: SequenceRequest, backend: Backend) -> Prepared:
     if not sampler.replays_by_count:
         # Its state depends on logits: the published tokens are decoded again, one a step.
         published, replay = (), published
+    if ended is None and len(request.tokens) + len(published) >= backend.max_context:
+        ended = Ended("length")  # what a shifted context held can't be told from its tokens
+        published = ()
     target = np.array(request.tokens + published, np.int32)
     return Prepared(target, of_tokens(target), sampler, answer, ended, replay)
+
+
+def begins_with_bos(request: SequenceRequest, tokenizer: Tokenizer) -> bool:
+    """Whether the prompt begins with the beginning-of-text token."""
+    bos = tokenizer.bos_token.encode()
+    return bool(bos) and tokenizer.piece(request.tokens[0], special=True) == bos
 
 
 def _replay(request: SequenceRequest, sampler: Sampler, answer: Answer) -> Ended | None:

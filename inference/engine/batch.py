@@ -62,8 +62,15 @@ class Batch:
         self.runs.append((seq_id, end - first))
 
 
-def count_ubatches(runs: Sequence[tuple[int, int]], ubatch_len: int) -> int:
-    """Passes over the weights for `runs` of (seq_id, number of tokens), ascending by seq_id."""
+def count_ubatches(
+    runs: Sequence[tuple[int, int]], ubatch_len: int, *, is_unified: bool = False
+) -> int:
+    """Passes over the weights for `runs` of (seq_id, number of tokens), ascending by seq_id.
+
+    `is_unified`: one pool of cells, where any rows share a pass.
+    """
+    if is_unified:
+        return -(-sum(num for _, num in runs) // ubatch_len)
     left = list(runs)
     count = 0
     while left:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from inference.engine import admission
 from inference.engine.backend import Backend
@@ -15,10 +14,13 @@ from inference.engine.config import EngineConfig
 from inference.engine.constraints import ConstraintError
 from inference.engine.contract import EngineEvent, SequenceRequest
 from inference.engine.costs import CacheCosts
+from inference.engine.errors import NoRoomError
 from inference.engine.picking import Outcome, Picker
 from inference.engine.prompt_cache import PromptCache, Reuse, find_leader
-from inference.engine.scheduler import PrefillScheduler
+from inference.engine.room import last_asked, no_room, shrink
+from inference.engine.scheduler import PrefillScheduler, Work
 from inference.engine.sequence import Phase, Sequence
+from inference.engine.shifting import shift_range
 from inference.engine.stats import EngineStats, StepRecord
 from inference.engine.stopping import Ended
 from inference.engine.timings import PrefillPace
@@ -36,15 +38,6 @@ from inference.protocol.events import (
 from llamaweb.lib.clock import Clock, SystemClock
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a step computes of one sequence: `num` tokens; `wants_token`: one is sampled after."""
-
-    sequence: Sequence
-    num: int
-    wants_token: bool
 
 
 class Engine:
@@ -66,6 +59,9 @@ class Engine:
         self._check = CacheCheck(backend, self._cache) if self._config.verify_cache else None
         self._batch = Batch(backend.batch_len)
         self._picker = Picker(backend.tokenizer, self._config)
+        self._shifts = self._config.context_shift and backend.can_shift and not backend.is_unified
+        if self._config.context_shift and not self._shifts:
+            logger.warning("this context can't be shifted: a full one ends the answer")
         self._active: dict[str, Sequence] = {}
         self._events: list[EngineEvent] = []
         self._step = 0
@@ -96,7 +92,7 @@ class Engine:
         """See `StepEngine.add`; the sequence begins with the next step."""
         admission.refuse_busy(request, self._active, self.free_slots)
         admission.refuse_invalid(request, self._backend)
-        prepared = admission.prepare(request, self._backend)
+        prepared = admission.prepare(request, self._backend, shifts=self._shifts)
         slot = self._cache.seat(request, prepared.prefix)
         self._arrivals += 1
         self._active[request.generation_id] = Sequence(
@@ -131,8 +127,8 @@ class Engine:
         self._step += 1
         self._begin_waiting()
         work = self._schedule()
-        if work and self._decode(work):
-            self._advance(work)
+        if work:
+            self._advance(self._decode(work))
         return self._take_events()
 
     def stats(self) -> Mapping[str, float | int]:
@@ -172,12 +168,22 @@ class Engine:
                 self._emit(sequence, Started(sequence.prompt_len, 0))
                 self._finish(sequence, sequence.replayed_end)
                 continue
+            if not self._fits(sequence):
+                break  # nobody may overtake it: it would wait for ever
             reuse = self._cache.plan(sequence)
             others = self._active.values() if self._backend.can_share else ()
             leader = find_leader(sequence, others, reuse.length, self._config.copy_min_len)
             sequence.has_leader = leader is not None
             if leader is None and not (self._cache.must_wait(sequence, reuse) and self._is_busy()):
                 self._begin(sequence, reuse)
+
+    def _fits(self, sequence: Sequence) -> bool:
+        """Whether a shared pool has room for its prompt beside those that others began with."""
+        if not self._backend.is_unified:
+            return True
+        begun = [seq for seq in self._active.values() if seq.phase is not Phase.WAITING]
+        held = sum(seq.slot.length + max(0, seq.remaining) for seq in begun)
+        return not begun or held + len(sequence.target) < self._backend.max_context
 
     def _is_busy(self) -> bool:
         """Whether this step will decode, and carry pending copies out."""
@@ -197,6 +203,8 @@ class Engine:
         """One token of everybody who decodes, and prompt pieces for the rest of the step."""
         decoding = [seq for seq in self._active.values() if seq.phase is Phase.DECODE]
         prefilling = [seq for seq in self._active.values() if seq.phase is Phase.PREFILL]
+        if self._shifts:
+            self._shift_full(decoding)
         work = [Work(seq, 1, True) for seq in decoding]
         if prefilling:
             budget = self._pace.budget(num_decode=len(decoding))
@@ -209,21 +217,55 @@ class Engine:
         work.sort(key=lambda item: item.sequence.slot.seq_id)
         return work
 
+    def _shift_full(self, decoding: list[Sequence]) -> None:
+        """Make room for the next token where the context is full."""
+        max_context = self._backend.max_context
+        for sequence in decoding:
+            slot = sequence.slot
+            if slot.length + 1 < max_context:
+                continue
+            start, end = shift_range(
+                slot.length,
+                prompt_len=sequence.prompt_len,
+                has_bos=admission.begins_with_bos(sequence.request, self._backend.tokenizer),
+                params=sequence.request.context,
+                max_context=max_context,
+            )
+            self._cache.cut(slot, start, end)
+            sequence.was_shifted = True
+            self._stats.shifts += 1
+
     # --- decode
 
-    def _decode(self, work: list[Work]) -> bool:
+    def _decode(self, work: list[Work]) -> list[Work]:
+        """Compute `work`, or as much of it as there is room for; returns what was computed."""
         self._fill_batch(work)
         started_ts = self._clock.monotonic()
-        has_copies = self._cache.has_pending_copies
+        has_pending = self._cache.has_pending
         try:
             self._backend.decode(self._batch)
+        except NoRoomError:
+            less = self._make_room(work)
+            return self._decode(less) if less else []
         except Exception as error:
             # Only the type: a message may hold prompt text.
             logger.error("decode of %d rows failed: %s", self._batch.num_rows, type(error).__name__)
             self._fail_batch(work)
-            return False
-        self._record(work, self._clock.monotonic() - started_ts, has_copies=has_copies)
-        return True
+            return []
+        self._record(work, self._clock.monotonic() - started_ts, has_pending=has_pending)
+        return work
+
+    def _make_room(self, work: list[Work]) -> list[Work]:
+        """See `room`; returns what to try next, which always asks for less."""
+        if self._cache.evict_one():
+            return work
+        less = shrink(work)
+        if less:
+            self._stats.shrunk_steps += 1
+            return less
+        sequence = last_asked(self._active.values())
+        self._end(sequence, no_room(sequence, self._backend.max_context))
+        return [item for item in work if item.sequence is not sequence]
 
     def _fill_batch(self, work: list[Work]) -> None:
         batch = self._batch
@@ -242,11 +284,13 @@ class Engine:
             self._cache.empty(slot)
             self._fail(item.sequence)
 
-    def _record(self, work: list[Work], elapsed_s: float, *, has_copies: bool) -> None:
+    def _record(self, work: list[Work], elapsed_s: float, *, has_pending: bool) -> None:
         num_decode = sum(item.sequence.phase is Phase.DECODE for item in work)
         num_prompt = self._batch.num_rows - num_decode
-        ubatches = count_ubatches(self._batch.runs, self._backend.ubatch_len)
-        if has_copies:
+        ubatches = count_ubatches(
+            self._batch.runs, self._backend.ubatch_len, is_unified=self._backend.is_unified
+        )
+        if has_pending:
             expected_s = self._pace.expected_s(num_prompt=num_prompt, num_decode=num_decode)
             self._cache.decoded(excess_s=elapsed_s - expected_s)
         else:
@@ -318,8 +362,19 @@ class Engine:
 
     def _finish(self, sequence: Sequence, ended: Ended) -> None:
         timings = sequence.clock.timings(self._clock.monotonic())
-        event = Finished(ended.reason, sequence.usage(), timings, ended.stop_string)
+        event = Finished(
+            ended.reason,
+            sequence.usage(),
+            timings,
+            ended.stop_string,
+            self._is_truncated(sequence, ended),
+        )
         self._end(sequence, event)
+
+    def _is_truncated(self, sequence: Sequence, ended: Ended) -> bool:
+        held = sequence.prompt_len + sequence.answer.num_tokens
+        is_full = ended.reason == "length" and held >= self._backend.max_context
+        return sequence.was_shifted or is_full
 
     def _fail(self, sequence: Sequence, error: Exception | None = None) -> None:
         is_ours = not isinstance(error, ConstraintError)

@@ -41,6 +41,7 @@ class Script:
     prompt: bytes
     prompt_len: int
     reply: bytes
+    num_cut: int = 0  # said tokens that a shift took out
 
 
 class MockBackend:
@@ -78,7 +79,6 @@ class MockBackend:
         self._lengths = [0] * num_seqs
         self._window_len = window_len
         self._oldest = [0] * num_seqs  # with a window: the oldest cell that is still there
-        self._num_cut: dict[int, int] = {}
         self._scripts: dict[int, Script] = {}
         self._copies: list[tuple[int, int]] = []
         self._outputs: list[int] = []
@@ -90,7 +90,6 @@ class MockBackend:
         """See `Backend.begin`."""
         prompt = np.array(request.tokens, np.int32)
         reply = encode_text(self.spec.reply) or _last_message(request.tokens)
-        self._num_cut[seq_id] = 0
         self._scripts[seq_id] = Script(prompt.tobytes(), len(prompt), reply)
 
     def decode(self, batch: Batch) -> None:
@@ -120,7 +119,7 @@ class MockBackend:
         cells = self._cells[seq_id, :length]
         if cells[: script.prompt_len].tobytes() != script.prompt:
             raise BackendError("the stream doesn't hold the sequence's prompt")
-        num_said = length - script.prompt_len
+        num_said = length - script.prompt_len + script.num_cut
         if self.spec.fail_after and num_said >= self.spec.fail_after:
             raise BackendError("the script fails here")
         logits: Logits = self._noise[cells[-1]].copy()
@@ -195,7 +194,9 @@ class MockBackend:
             raise BackendError(f"{start}..{end} can't be cut out of {length}")
         self._cells[seq_id, start : start + length - end] = self._cells[seq_id, end:length].copy()
         self._lengths[seq_id] = length - (end - start)
-        self._num_cut[seq_id] = self._num_cut.get(seq_id, 0) + end - start
+        script = self._scripts.get(seq_id)
+        if script is not None:
+            self._scripts[seq_id] = _without(script, start, end)
 
     def warm_up(self) -> None:
         """Nothing to warm."""
@@ -235,6 +236,14 @@ class MockBackend:
     def _maybe_crash(self) -> None:
         if self.spec.crash_after and self._num_generated > self.spec.crash_after:
             os.kill(os.getpid(), signal.Signals[self.spec.crash_signal])
+
+
+def _without(script: Script, start: int, end: int) -> Script:
+    """What is to be found in a stream that lost the positions `start`..`end`-1."""
+    prompt = np.frombuffer(script.prompt, np.int32)
+    left = np.concatenate((prompt[:start], prompt[end:]))
+    num_cut = script.num_cut + (end - start) - (len(prompt) - len(left))
+    return Script(left.tobytes(), len(left), script.reply, num_cut)
 
 
 def _last_message(tokens: tuple[int, ...]) -> bytes:

@@ -15,6 +15,9 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from inference.engine.backend import Backend
 from inference.engine.config import EngineConfig
 from inference.engine.contract import SequenceRequest
@@ -23,6 +26,7 @@ from inference.engine.host_cache import Belonging, HostCache, StoredState
 from inference.engine.prefix import CacheKey, Prefix, of_tokens
 from inference.engine.radix import RadixIndex, common_len
 from inference.engine.sequence import Phase, Sequence
+from inference.engine.shifting import find_cuts
 from inference.engine.slots import Slot, SlotTable
 from inference.engine.stats import CacheStats
 from llamaweb.lib.clock import Clock
@@ -41,11 +45,13 @@ class Way(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """`length` tokens come from `source`, which may be the sequence's own slot."""
+    """`length` tokens come from `source`, which may be the sequence's own slot; `cuts`: what to
+    take out of it first (see `find_cuts`)."""
 
     way: Way
     source: Slot | StoredState
     length: int
+    cuts: tuple[tuple[int, int], ...] = ()
 
 
 class PromptCache:
@@ -64,6 +70,7 @@ class PromptCache:
         self._index: RadixIndex[Slot | StoredState] = RadixIndex()
         self._copy_sources: set[int] = set()
         self._copy_targets: set[int] = set()
+        self._cut_slots: set[int] = set()  # the next decode turns their keys
 
     # --- seats
 
@@ -75,6 +82,12 @@ class PromptCache:
             for holder, length in found.items()
             if isinstance(holder, Slot) and self._can_take(holder, length)
         }
+        if sequence_request.context.n_cache_reuse > 0:
+            target = prefix.codes.astype(np.int32)
+            for slot in self.table.slots:
+                kept = slots.get(slot.seq_id, 0)
+                if not slot.is_busy:
+                    slots[slot.seq_id] = self._with_cuts(sequence_request, target, slot, kept)[1]
         stored = (length for holder, length in found.items() if isinstance(holder, StoredState))
         return self.table.take(
             slots,
@@ -103,7 +116,8 @@ class PromptCache:
         found = self._match(sequence.request, sequence.prefix)
         kept = found.pop(own, 0)
         kept = kept if kept and self._can_take(own, kept) else 0
-        best = Reuse(Way.IN_PLACE, own, kept)
+        cuts, kept = self._with_cuts(sequence.request, sequence.target, own, kept)
+        best = Reuse(Way.IN_PLACE, own, kept, cuts)
         best_cost = self._cost(best, sequence)
         for source, length in sorted(found.items(), key=lambda item: -item[1]):
             if length < kept + self._config.copy_min_len:
@@ -141,13 +155,20 @@ class PromptCache:
         if not kept:
             self._backend.trim(slot.seq_id, 0)
         slot.length = length if kept else 0
-        slot.exact_len = None
+        slot.exact_len = reuse.cuts[0][0] if reuse.cuts and kept else None
         slot.is_doomed = False
         slot.belonging = self._belonging(request)
         slot.public_len = request.public_len
         self.advance(slot)
         self._count(reuse.way, slot.length, len(sequence.target))
         self._costs.fade(is_copy=reuse.way is Way.COPY, is_state=reuse.way >= Way.STATE)
+
+    def cut(self, slot: Slot, start: int, end: int) -> None:
+        """Take tokens out of a slot; see `Slot.cut`."""
+        self._backend.cut(slot.seq_id, start, end)
+        self._cut_slots.add(slot.seq_id)
+        slot.cut(start, end)
+        self.advance(slot)
 
     def advance(self, slot: Slot) -> None:
         """What `slot` holds changed; others may go on from it as far as it is exact."""
@@ -163,16 +184,17 @@ class PromptCache:
         )
 
     def decoded(self, *, excess_s: float) -> None:
-        """A decode carried the pending copies out; it took `excess_s` longer than its rows do."""
+        """A decode carried copies and shifts out; it took `excess_s` longer than its rows do."""
+        self._cut_slots.clear()
         if self._copy_targets:
             self._costs.observe_copies(len(self._copy_targets), excess_s)
             self._copy_sources.clear()
             self._copy_targets.clear()
 
     @property
-    def has_pending_copies(self) -> bool:
-        """Whether the next decode begins with copies."""
-        return bool(self._copy_targets)
+    def has_pending(self) -> bool:
+        """Whether the next decode begins with copies or shifts."""
+        return bool(self._copy_targets or self._cut_slots)
 
     # --- eviction and deletion
 
@@ -262,8 +284,29 @@ class PromptCache:
 
     def _can_take(self, source: Slot | StoredState, length: int) -> bool:
         if isinstance(source, Slot):
-            return not source.is_doomed and self._backend.can_reuse(source.seq_id, length)
+            if source.is_doomed or source.seq_id in self._cut_slots:
+                return False
+            return self._backend.can_reuse(source.seq_id, length)
         return self._backend.can_share or length == source.length
+
+    def _with_cuts(
+        self, request: SequenceRequest, target: NDArray[np.int32], slot: Slot, kept: int
+    ) -> tuple[tuple[tuple[int, int], ...], int]:
+        """What `slot` holds of `target` when pieces are moved, if the request wants that."""
+        least, belonging = request.context.n_cache_reuse, slot.belonging
+        if (
+            least <= 0
+            or not self._backend.can_shift
+            or self._backend.is_unified  # cells may be somebody else's too
+            or belonging is None
+            or slot.is_doomed
+            or (belonging.key, belonging.scope) != (self._key(request), request.cache_scope)
+            or not request.context.cache_prompt
+            or slot.seq_id in self._copy_sources | self._copy_targets | self._cut_slots
+            or not self._backend.can_reuse(slot.seq_id, 1)  # a window has lost what lies before it
+        ):
+            return (), kept
+        return find_cuts(slot.reusable, target, kept, least)
 
     def _ways(self, source: Slot | StoredState) -> tuple[Way, ...]:
         if isinstance(source, StoredState):
@@ -286,7 +329,7 @@ class PromptCache:
     def _lost_len(self, slot: Slot, reuse: Reuse) -> int:
         """Tokens of the own slot that nobody else will hold, if they are worth a place."""
         kept = reuse.length if reuse.source is slot else 0
-        lost = len(slot.reusable) - kept
+        lost = len(slot.reusable) - (reuse.cuts[0][0] if reuse.cuts else kept)
         if lost < self._config.copy_min_len or not self.host.budget_bytes:
             return 0
         return lost
@@ -295,6 +338,8 @@ class PromptCache:
         """Returns how many tokens of the slot are right now."""
         slot, source, length = sequence.slot, reuse.source, reuse.length
         if source is slot:
+            for start, end in reuse.cuts:
+                self.cut(slot, start, end)
             return length
         slot.tokens[:length] = source.tokens[:length]
         if isinstance(source, Slot):

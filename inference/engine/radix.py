@@ -7,13 +7,15 @@ sees those two trees and no other, so nobody can find what somebody else asked.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inference.engine.prefix import CacheKey, Codes, Prefix
 
 H = TypeVar("H", bound=Hashable)
+Ids: TypeAlias = NDArray[np.signedinteger[Any]]
 Space: TypeAlias = tuple[CacheKey, str | None]  # a scope's name; None: the public tree
 
 
@@ -141,7 +143,7 @@ class RadixIndex(Generic[H]):
                     self._leaves[holder][index] = (space, node)
 
 
-def common_len(left: Codes, right: Codes) -> int:
+def common_len(left: Ids, right: Ids) -> int:
     """Length of the longest common prefix."""
     num = min(len(left), len(right))
     differs = left[:num] != right[:num]

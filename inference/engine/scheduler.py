@@ -9,11 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 
 from inference.engine.config import EngineConfig
 from inference.engine.sequence import Sequence
 
 NEVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step computes of one sequence: `num` tokens; `wants_token`: one is sampled after."""
+
+    sequence: Sequence
+    num: int
+    wants_token: bool
 
 
 class PrefillScheduler:

@@ -39,6 +39,7 @@ class Sequence:
     not evaluated. `replayed_end`: a resumed sequence that had ended already. `has_leader`: somebody
     else is computing its prefix. `served_step`: the last step that computed prompt of it. `replay`:
     published ids that its sampler has yet to see the logits of; they aren't in `target`.
+    `was_shifted`: the context was full and gave a part up.
     """
 
     request: SequenceRequest
@@ -55,6 +56,7 @@ class Sequence:
     has_leader: bool = False
     next_token: int = -1
     cached_tokens: int = 0
+    was_shifted: bool = False
     clock: SequenceClock = field(default_factory=SequenceClock)
 
     @property

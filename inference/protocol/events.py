@@ -109,12 +109,16 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The model ended by itself or at a limit; `stop_string` is the one that matched."""
+    """The model ended by itself or at a limit; `stop_string` is the one that matched.
+
+    `truncated`: the context was full, which ended the answer or cost it its older part.
+    """
 
     reason: FinishReason
     usage: Usage = field(default_factory=Usage)
     timings: Timings = field(default_factory=Timings)
     stop_string: str | None = None
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
