@@ -16,7 +16,7 @@ from tests.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 START_S = 200.0  # a busy machine starts two web processes
-FREE_S = 10.0  # for "within a second", on a busy machine; without Stop it would be 20 s and more
+FREE_S = 25.0  # for "within a second", on a busy machine; without Stop it would be 30 s and more
 ENV = {
     "LLAMAWEB_WEB_WORKERS": "2",
     "LLAMAWEB_MOCK_DELAY_MS": "5",
@@ -104,9 +104,14 @@ def ended(socket: RawSocket, alice: AppClient, ids: dict[str, Any]) -> str:
     chat_id, answer_id, gid = (
         ids["conversation_id"], ids["answer_id"], ids["generation_id"],
     )  # fmt: skip
-    socket.see(lambda view: view.chats[chat_id]["messages"][answer_id]["state"] != "streaming")
+    socket.see(
+        lambda view: (
+            chat_id in view.chats
+            and view.chats[chat_id]["messages"][answer_id]["state"] != "streaming"
+        )
+    )
     text = "".join(part["text"] for part in stored(alice, ids)["parts"])
-    seen = socket.view.texts[gid]
+    seen = socket.view.texts.get(gid, "")
     assert seen == text if gid in socket.view.ends else text.startswith(seen)
     shown = socket.view.chats[chat_id]["messages"][answer_id]["parts"]
     assert "".join(part["text"] for part in shown) == text
@@ -161,8 +166,8 @@ def test_a_web_process_that_ends_in_the_middle(
 def test_stop_frees_the_slot(stack: Stack, alice: AppClient, when: str) -> None:
     """Case C07. The only slot; whoever stops it lets the next one go on."""
     socket = connect(stack, alice)
-    blocker = start(socket, "x" * 2000) if when == "queued" else None
-    ids = start(socket, "y" * (30_000 if when == "prefill" else 3000))
+    blocker = start(socket, "x" * 6000) if when == "queued" else None
+    ids = start(socket, "y" * (30_000 if when == "prefill" else 6000))
     gid = ids["generation_id"]
     if when == "queued":
         socket.see(lambda view: gid in view.places)
