@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from inference.engine.config import EngineConfig
 from inference.engine.logprobs import after_logprobs, raw_logprobs, token_logprobs
-from inference.engine.picks import Logits, Sampler
-from inference.protocol.events import TokenLogprobs
+from inference.engine.picks import Logits, Pick, Sampler
 from inference.text.tokenizer import Tokenizer
 
 MAX_THREADS = 4  # more rows than that are rarely worth a thread each
@@ -24,15 +23,7 @@ class Row(NamedTuple):
     shows_after: bool
 
 
-class Picked(NamedTuple):
-    """A chosen token, not yet accepted by its sampler."""
-
-    token_id: int
-    draws: int
-    logprobs: tuple[TokenLogprobs, ...] = ()
-
-
-Outcome: TypeAlias = Picked | Exception
+Outcome: TypeAlias = Pick | Exception
 
 
 class Picker:
@@ -53,21 +44,21 @@ class Picker:
         self, rows: Sequence[Row], logits_of: Callable[[int], Logits]
     ) -> Sequence[Outcome]:
         """An outcome a row; `logits_of` is called here, in the calling thread."""
-        if self._pool is None or len(rows) < 2:
-            return [self._attempt(row, logits_of, index) for index, row in enumerate(rows)]
-        logits = [_read(logits_of, index) for index in range(len(rows))]
-        return list(self._pool.map(self._pick_or_fail, rows, logits))
+        if self._pool is not None and len(rows) > 1:
+            logits = [_read(logits_of, index) for index in range(len(rows))]
+            return list(self._pool.map(self._pick_or_fail, rows, logits))
+        outcomes: list[Outcome] = []
+        for index, row in enumerate(rows):
+            try:
+                outcomes.append(self._pick(row, logits_of(index)))
+            except Exception as error:
+                outcomes.append(error)
+        return outcomes
 
     def close(self) -> None:
         """End the threads."""
         if self._pool is not None:
             self._pool.shutdown()
-
-    def _attempt(self, row: Row, logits_of: Callable[[int], Logits], index: int) -> Outcome:
-        try:
-            return self._pick(row, logits_of(index))
-        except Exception as error:
-            return error
 
     def _pick_or_fail(self, row: Row, logits: Logits | Exception) -> Outcome:
         if isinstance(logits, Exception):
@@ -77,10 +68,9 @@ class Picker:
         except Exception as error:
             return error
 
-    def _pick(self, row: Row, logits: Logits) -> Picked:
+    def _pick(self, row: Row, logits: Logits) -> Pick:
         if not row.num_probs:
-            pick = row.sampler.pick(logits)
-            return Picked(pick.token_id, pick.draws)
+            return row.sampler.pick(logits)
         if row.shows_after:
             pick = row.sampler.pick(logits)
             shown = after_logprobs(pick.after, self._tokenizer)
@@ -88,7 +78,7 @@ class Picker:
             logprobs, best = raw_logprobs(logits, row.num_probs)  # before they are masked
             pick = row.sampler.pick(logits)
             shown = token_logprobs(pick.token_id, logprobs, best, self._tokenizer)
-        return Picked(pick.token_id, pick.draws, (shown,))
+        return pick._replace(logprobs=(shown,))
 
 
 def _read(logits_of: Callable[[int], Logits], index: int) -> Logits | Exception:

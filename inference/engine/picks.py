@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.protocol.events import TokenLogprobs
+
 Logits: TypeAlias = NDArray[np.float32]
 
 
@@ -15,12 +17,14 @@ class Pick(NamedTuple):
     """A chosen token and the random numbers it took.
 
     `after`, where the request asks for it: (token, probability) as the chain left them, the chosen
-    one first, then the likeliest ones, the chosen one among them if it is one.
+    one first, then the likeliest ones, the chosen one among them if it is one. `logprobs`: what is
+    shown to the reader, added by the picker.
     """
 
     token_id: int
     draws: int = 0
     after: tuple[tuple[int, float], ...] = ()
+    logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 class Sampler(Protocol):

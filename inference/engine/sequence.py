@@ -58,6 +58,11 @@ class Sequence:
     cached_tokens: int = 0
     was_shifted: bool = False
     clock: SequenceClock = field(default_factory=SequenceClock)
+    row: Row = field(init=False)
+
+    def __post_init__(self) -> None:
+        params = self.request.sampling
+        self.row = Row(self.sampler, params.num_probs, params.post_sampling_probs)
 
     @property
     def prompt_len(self) -> int:
@@ -73,12 +78,6 @@ class Sequence:
     def lane_rank(self) -> int:
         """0 goes before 1."""
         return LANE_RANK[self.request.lane]
-
-    @property
-    def row(self) -> Row:
-        """What is picked for it."""
-        params = self.request.sampling
-        return Row(self.sampler, params.num_probs, params.post_sampling_probs)
 
     def is_late(self, clock: Clock) -> bool:
         """Whether its time is over; the clock is read only where there is a limit."""

@@ -10,7 +10,7 @@ import pytest
 from inference.engine.config import EngineConfig
 from inference.engine.mock_sampler import NumpySampler
 from inference.engine.mock_tokenizer import MockTokenizer
-from inference.engine.picking import Picked, Picker, Row
+from inference.engine.picking import Picker, Row
 from inference.engine.picks import GreedySampler, Logits, Pick
 from inference.engine.sampling import resolve_chain
 from inference.protocol.params import SamplingParams
@@ -48,9 +48,9 @@ def test_a_failing_row_takes_no_other_with_it(config: EngineConfig) -> None:
     samplers = [GreedySampler(), Failing(), GreedySampler(((256, -9.0),)), GreedySampler()]
     outcomes = picker.pick_all([Row(sampler, 0, False) for sampler in samplers], logits_of)
     picker.close()
-    assert outcomes[0] == Picked(256, 0)
+    assert outcomes[0] == Pick(256)
     assert isinstance(outcomes[1], RuntimeError)
-    assert outcomes[2] == Picked(255, 0)
+    assert outcomes[2] == Pick(255)
     assert isinstance(outcomes[3], ValueError)
 
 
@@ -58,7 +58,7 @@ def test_rows_of_a_large_vocabulary_are_sampled_side_by_side() -> None:
     picker = Picker(MockTokenizer(), POOLED)
     outcomes = picker.pick_all([Row(Meeting(), 0, False)] * 3, logits_of)
     picker.close()
-    assert outcomes == [Picked(256, 0)] * 3
+    assert outcomes == [Pick(256)] * 3
 
 
 def test_an_engine_says_the_same_with_a_pool() -> None:
@@ -89,7 +89,7 @@ def test_probabilities_after_sampling_leave_out_what_the_chain_did() -> None:
     picker = Picker(MockTokenizer(), ALONE)
     asked = row(num_probs=10, post_sampling_probs=True, top_k=3, top_p=1.0, min_p=0.0)
     (outcome,) = picker.pick_all([asked], logits_of)
-    assert isinstance(outcome, Picked)
+    assert isinstance(outcome, Pick)
     (entry,) = outcome.logprobs
     assert [prob.token_id for prob in entry.top] == [256, 255, 254]
     assert sum(np.exp(prob.logprob) for prob in entry.top) == pytest.approx(1.0)
@@ -100,7 +100,7 @@ def test_probabilities_after_sampling_leave_out_what_the_chain_did() -> None:
 def test_greedy_leaves_one_token_of_probability_1() -> None:
     picker = Picker(MockTokenizer(), ALONE)
     (outcome,) = picker.pick_all([Row(GreedySampler(shows_probs=True), 5, True)], logits_of)
-    assert isinstance(outcome, Picked)
+    assert isinstance(outcome, Pick)
     (entry,) = outcome.logprobs
     assert entry.top == (entry.chosen,)
     assert (entry.chosen.token_id, entry.chosen.logprob) == (256, 0.0)
@@ -109,7 +109,7 @@ def test_greedy_leaves_one_token_of_probability_1() -> None:
 def test_raw_probabilities_know_nothing_of_the_chain() -> None:
     picker = Picker(MockTokenizer(), ALONE)
     (outcome,) = picker.pick_all([row(num_probs=5, top_k=1, temperature=0.1)], logits_of)
-    assert isinstance(outcome, Picked)
+    assert isinstance(outcome, Pick)
     assert len(outcome.logprobs[0].top) == 5
 
 
