@@ -15,7 +15,8 @@ from django.conf import settings
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
-from conversations.edge import frames, schemas
+from conversations.edge import schemas
+from conversations.edge.live import frames
 from llamaweb.accounts.edge import schemas as account_schemas
 from llamaweb.api import app_api
 

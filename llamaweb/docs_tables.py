@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from conversations.edge import instruments as live
+from conversations.edge.live import instruments as live
 from inference.edge import instruments as inference
 from llamaweb.env import FILE_SUFFIX, VARIABLES, Variable
 

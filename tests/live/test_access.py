@@ -194,7 +194,7 @@ async def test_a_session_that_only_the_cache_remembers_opens_nothing(
 async def test_one_look_asks_the_same_few_queries_for_many(
     sockets: Sockets, alice: Any, bob: Any, chat: Conversation, django_assert_num_queries: Any
 ) -> None:
-    from conversations.edge.sign_in import facts_read
+    from conversations.edge.live.sign_in import facts_read
 
     keys = [await sync_to_async(session_of)(user) for user in (alice, bob) for _ in range(5)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from conversations.edge import live_acts
+from conversations.edge.live import act_runner
 from conversations.models import Conversation, Turn
 from inference.protocol.events import Delta
 from tests.conversations.driving import Engine, say
@@ -76,7 +76,7 @@ async def test_a_slow_act_holds_up_nothing_but_acts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gate, began = threading.Event(), threading.Event()
-    real = live_acts.act_run
+    real = act_runner.act_run
     ran: list[str] = []
 
     def slow(user: Any, name: str, args: Any) -> Any:
@@ -86,7 +86,7 @@ async def test_a_slow_act_holds_up_nothing_but_acts(
             gate.wait(10)
         return real(user, name, args)
 
-    monkeypatch.setattr(live_acts, "act_run", slow)
+    monkeypatch.setattr(act_runner, "act_run", slow)
     turn = await sync_to_async(say)(alice, chat)
     await sync_to_async(engine.claim)()
     socket = await sockets.greeted(alice, chat)
@@ -109,8 +109,8 @@ async def test_an_act_has_its_deadline(
     sockets: Sockets, alice: Any, chat: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(live_acts, "ACT_S", 0.1)
-    monkeypatch.setattr(live_acts, "act_run", lambda *_args: gate.wait(10))
+    monkeypatch.setattr(act_runner, "ACT_S", 0.1)
+    monkeypatch.setattr(act_runner, "act_run", lambda *_args: gate.wait(10))
     socket = await sockets.greeted(alice)
     reply = await socket.act("conversation.rename", conversation_id=chat.id, title="x")
     gate.set()
@@ -123,7 +123,7 @@ async def test_what_nobody_expected_is_told_without_its_text(
     def fail(*_args: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(live_acts, "act_run", fail)
+    monkeypatch.setattr(act_runner, "act_run", fail)
     socket = await sockets.greeted(alice)
     reply = await socket.act("conversation.create")
     assert reply["error"]["code"] == "failed"

@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from conversations import services
-from conversations.edge import bounds, consumer, window
-from conversations.edge.bounds import MAX_BAD_FRAMES, MAX_CONNECTIONS_PER_USER, MAX_OPEN
+from conversations.edge.live import bounds, consumer, window
+from conversations.edge.live.bounds import MAX_BAD_FRAMES, MAX_CONNECTIONS_PER_USER, MAX_OPEN
 from conversations.models import Conversation, Message
 from inference.protocol.events import Delta
 from tests.conversations.driving import Engine, say
@@ -137,7 +137,7 @@ async def test_closing_is_confirmed_and_ends_the_frames(
 async def test_too_many_connections_of_one_user(
     sockets: Sockets, alice: Any, bob: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from conversations.edge import watch
+    from conversations.edge.live import watch
 
     monkeypatch.setattr(watch, "MAX_CONNECTIONS_PER_USER", 2)
     assert MAX_CONNECTIONS_PER_USER > 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conversations.edge.origin import is_own_page, origin_of
+from conversations.edge.live.origin import is_own_page, origin_of
 from tests.live.clients import Sockets
 
 

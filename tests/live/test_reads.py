@@ -8,8 +8,8 @@ import pytest
 from django.contrib.sessions.models import Session
 
 from conversations import services
-from conversations.edge.live_reads import conversation_read, feed_read
-from conversations.edge.sign_in import facts_read, sign_in_read
+from conversations.edge.live.reads import conversation_read, feed_read
+from conversations.edge.live.sign_in import facts_read, sign_in_read
 from llamaweb.lib.errors import NotFoundError
 from tests.conversations.driving import Engine, say
 from tests.live.clients import session_of

@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from conversations import services
-from conversations.edge.reasons import UNREACHABLE
+from conversations.edge.live.reasons import UNREACHABLE
 from conversations.models import Message
 from inference.protocol.events import Delta, Entry, Started
 from inference.protocol.fold import EMPTY, fold

@@ -15,7 +15,7 @@ from django.contrib.sessions.models import Session
 from django.test import AsyncClient
 
 from conversations import services
-from conversations.edge import watch
+from conversations.edge.live import watch
 from inference.protocol.events import Delta
 from tests.conversations.driving import Engine, say
 from tests.factories import make_key

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.edge.bounds import CHUNK_BYTES
-from conversations.edge.frames import StreamFrame
-from conversations.edge.stream import StreamFold, cursor_parse, cursor_text, runs_join
+from conversations.edge.live.bounds import CHUNK_BYTES
+from conversations.edge.live.frames import StreamFrame
+from conversations.edge.live.stream import StreamFold, cursor_parse, cursor_text, runs_join
 from inference.api import START, Cursor, Position, Read
 from inference.protocol.events import (
     Cancelled,

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from conversations.edge.bounds import URGENT_BYTES
-from conversations.edge.frames import PongFrame, StreamFrame
-from conversations.edge.window import Window
+from conversations.edge.live.bounds import URGENT_BYTES
+from conversations.edge.live.frames import PongFrame, StreamFrame
+from conversations.edge.live.window import Window
 from llamaweb.lib.errors import DeadlineError, InvalidError
 
 

@@ -15,12 +15,12 @@ from typing import Any, Final, Protocol
 
 from channels.layers import get_channel_layer
 
-from conversations.edge.bounds import MAX_CONNECTIONS_PER_USER
-from conversations.edge.instruments import count_refused
-from conversations.edge.live_threads import LiveThreads
-from conversations.edge.reasons import Reasons
-from conversations.edge.sign_in import Facts, SignIn, facts_read
-from conversations.edge.tasks_end import tasks_end
+from conversations.edge.live.bounds import MAX_CONNECTIONS_PER_USER
+from conversations.edge.live.instruments import count_refused
+from conversations.edge.live.reasons import Reasons
+from conversations.edge.live.sign_in import Facts, SignIn, facts_read
+from conversations.edge.live.tasks_end import tasks_end
+from conversations.edge.live.threads import LiveThreads
 from conversations.notices import feed_group
 from llamaweb.lib.errors import AuthenticationError, BusyError, LlamawebError, UnavailableError
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from conversations.edge.bounds import CHUNK_BYTES, CHUNK_MESSAGES
-from conversations.edge.frames import ConversationFrame, FeedFrame
+from conversations.edge.live.bounds import CHUNK_BYTES, CHUNK_MESSAGES
+from conversations.edge.live.frames import ConversationFrame, FeedFrame
 from conversations.edge.mappers import conversation_out, state_out
 from conversations.edge.schemas import ConversationOut, ConversationState, MessageOut, TurnOut
 from conversations.feed import feed_changes

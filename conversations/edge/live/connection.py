@@ -15,17 +15,17 @@ from typing import Final
 
 from django.db import DatabaseError
 
-from conversations.edge.bounds import MAX_WAITING_JOBS
 from conversations.edge.errors import error_out
-from conversations.edge.follows import Follows
-from conversations.edge.frames import Act, Close, ErrorFrame, Hello, Numbered, Open
-from conversations.edge.instruments import count_refused
-from conversations.edge.live_acts import LiveActs
-from conversations.edge.live_reads import feed_read
-from conversations.edge.sign_in import SignIn
-from conversations.edge.tail import SILENCE_S
-from conversations.edge.tasks_end import tasks_end
-from conversations.edge.watch import Watch
+from conversations.edge.live.act_runner import LiveActs
+from conversations.edge.live.bounds import MAX_WAITING_JOBS
+from conversations.edge.live.follows import Follows
+from conversations.edge.live.frames import Act, Close, ErrorFrame, Hello, Numbered, Open
+from conversations.edge.live.instruments import count_refused
+from conversations.edge.live.reads import feed_read
+from conversations.edge.live.sign_in import SignIn
+from conversations.edge.live.tail import SILENCE_S
+from conversations.edge.live.tasks_end import tasks_end
+from conversations.edge.live.watch import Watch
 from llamaweb.lib.errors import BusyError, DeadlineError, LlamawebError, UnavailableError
 
 BACKOFF_S: Final = 0.2

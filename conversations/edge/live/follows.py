@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal
 
-from conversations.edge.bounds import MAX_OPEN
-from conversations.edge.frames import ClosedFrame, ConversationFrame, Numbered, StreamFrame
-from conversations.edge.instruments import count_refused
-from conversations.edge.live_reads import ConversationRead, OpenTurn, conversation_read
-from conversations.edge.live_threads import LiveThreads
-from conversations.edge.reasons import Reasons
-from conversations.edge.stream import StreamFold, cursor_parse
-from conversations.edge.tail import Tail
+from conversations.edge.live.bounds import MAX_OPEN
+from conversations.edge.live.frames import ClosedFrame, ConversationFrame, Numbered, StreamFrame
+from conversations.edge.live.instruments import count_refused
+from conversations.edge.live.reads import ConversationRead, OpenTurn, conversation_read
+from conversations.edge.live.reasons import Reasons
+from conversations.edge.live.stream import StreamFold, cursor_parse
+from conversations.edge.live.tail import Tail
+from conversations.edge.live.threads import LiveThreads
 from llamaweb.accounts.models import User
 from llamaweb.lib.errors import NotFoundError
 

@@ -19,10 +19,11 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router
 from pydantic import TypeAdapter
 
-from conversations.edge.bounds import MAX_OPEN, STALL_S
-from conversations.edge.closing import close_code_for
 from conversations.edge.errors import error_out, invalid_from
-from conversations.edge.frames import (
+from conversations.edge.live.bounds import MAX_OPEN, STALL_S
+from conversations.edge.live.closing import close_code_for
+from conversations.edge.live.connection import Live
+from conversations.edge.live.frames import (
     MAX_CURSORS,
     Cursor,
     ErrorFrame,
@@ -31,11 +32,10 @@ from conversations.edge.frames import (
     Numbered,
     Open,
 )
-from conversations.edge.instruments import count_closed, count_opened, count_refused
-from conversations.edge.live import Live
-from conversations.edge.origin import is_own_page
-from conversations.edge.sign_in import SignIn, sign_in
-from conversations.edge.watch import SIGNED_OUT, watch_here
+from conversations.edge.live.instruments import count_closed, count_opened, count_refused
+from conversations.edge.live.origin import is_own_page
+from conversations.edge.live.sign_in import SignIn, sign_in
+from conversations.edge.live.watch import SIGNED_OUT, watch_here
 from llamaweb.lib.errors import (
     AuthenticationError,
     DeadlineError,

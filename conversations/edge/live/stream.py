@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from conversations.edge.bounds import CHUNK_BYTES
-from conversations.edge.frames import Place, Prefill, StreamEnd, StreamFrame
+from conversations.edge.live.bounds import CHUNK_BYTES
+from conversations.edge.live.frames import Place, Prefill, StreamEnd, StreamFrame
 from inference.api import START, Cursor, Position, Read
 from inference.protocol.events import (
     Cancelled,

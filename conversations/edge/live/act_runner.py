@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from conversations.edge.acts import act_run
-from conversations.edge.bounds import ACT_S, ACTS_BURST, ACTS_PER_S, MAX_WAITING_ACTS
 from conversations.edge.errors import error_out
-from conversations.edge.frames import Act, ReplyFrame
-from conversations.edge.instruments import count_refused
-from conversations.edge.live_threads import LiveThreads
-from conversations.edge.rate import Rate
-from conversations.edge.tasks_end import tasks_end
+from conversations.edge.live.bounds import ACT_S, ACTS_BURST, ACTS_PER_S, MAX_WAITING_ACTS
+from conversations.edge.live.frames import Act, ReplyFrame
+from conversations.edge.live.instruments import count_refused
+from conversations.edge.live.rate import Rate
+from conversations.edge.live.tasks_end import tasks_end
+from conversations.edge.live.threads import LiveThreads
 from llamaweb.accounts.models import User
 from llamaweb.lib.errors import BusyError, FailedError, LlamawebError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conversations.edge.watch import end_all_here
+from conversations.edge.live.watch import end_all_here
 from llamaweb.lib.errors import UnavailableError
 
 

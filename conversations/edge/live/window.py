@@ -7,9 +7,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from conversations.edge.bounds import STALL_S, URGENT_BYTES, WINDOW_BYTES
-from conversations.edge.frames import Numbered
-from conversations.edge.instruments import count_held
+from conversations.edge.live.bounds import STALL_S, URGENT_BYTES, WINDOW_BYTES
+from conversations.edge.live.frames import Numbered
+from conversations.edge.live.instruments import count_held
 from llamaweb.lib.errors import DeadlineError, InvalidError
 
 TOO_SLOW = f"nothing was acknowledged for {STALL_S:g} s while {WINDOW_BYTES} bytes waited"

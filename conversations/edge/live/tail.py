@@ -9,10 +9,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from conversations.edge.frames import Place, StreamFrame
-from conversations.edge.reasons import Reasons
-from conversations.edge.stream import StreamFold
-from conversations.edge.tasks_end import tasks_end
+from conversations.edge.live.frames import Place, StreamFrame
+from conversations.edge.live.reasons import Reasons
+from conversations.edge.live.stream import StreamFold
+from conversations.edge.live.tasks_end import tasks_end
 from inference import api
 from inference.api import Position
 from llamaweb.lib.errors import LlamawebError

@@ -14,7 +14,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from django.db import connections
 
-from conversations.edge.bounds import READ_S
+from conversations.edge.live.bounds import READ_S
 from llamaweb.accounts.database import in_database
 from llamaweb.lib.errors import DeadlineError
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from django.urls import re_path
 
-from conversations.edge.consumer import LiveConsumer
+from conversations.edge.live.consumer import LiveConsumer
 
 websocket_routes = [re_path(r"^api/app/socket$", LiveConsumer.as_asgi())]

@@ -15,24 +15,24 @@ from django.db import DatabaseError
 from django.http import parse_cookie
 from pydantic import TypeAdapter
 
-from conversations.edge.bounds import (
+from conversations.edge.errors import error_out, invalid_from
+from conversations.edge.live.bounds import (
     FRAMES_BURST,
     FRAMES_PER_S,
     HELLO_S,
     MAX_BAD_FRAMES,
     MAX_FRAME_BYTES,
 )
-from conversations.edge.closing import CloseCode, FrameTooLargeError, close_code_for
-from conversations.edge.errors import error_out, invalid_from
-from conversations.edge.frames import Ack, ClientFrame, ErrorFrame, Hello, Ping, PongFrame
-from conversations.edge.instruments import count_closed, count_opened, count_refused
-from conversations.edge.live import Live
-from conversations.edge.origin import is_own_page
-from conversations.edge.rate import Rate
-from conversations.edge.sign_in import sign_in
-from conversations.edge.tasks_end import tasks_end
-from conversations.edge.watch import SIGNED_OUT, watch_here
-from conversations.edge.window import Window
+from conversations.edge.live.closing import CloseCode, FrameTooLargeError, close_code_for
+from conversations.edge.live.connection import Live
+from conversations.edge.live.frames import Ack, ClientFrame, ErrorFrame, Hello, Ping, PongFrame
+from conversations.edge.live.instruments import count_closed, count_opened, count_refused
+from conversations.edge.live.origin import is_own_page
+from conversations.edge.live.rate import Rate
+from conversations.edge.live.sign_in import sign_in
+from conversations.edge.live.tasks_end import tasks_end
+from conversations.edge.live.watch import SIGNED_OUT, watch_here
+from conversations.edge.live.window import Window
 from llamaweb.lib.errors import (
     AuthenticationError,
     BusyError,
