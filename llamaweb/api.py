@@ -163,5 +163,5 @@ app_api = app_family(
     "conversations.edge.me.router",
     "llamaweb.accounts.edge.routes.router",
     "conversations.edge.routes.router",
-    "conversations.edge.sse.router",
+    "conversations.edge.live.sse.router",
 )

@@ -13,8 +13,8 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import re_path  # noqa: E402
 
-from conversations.edge.lifespan import lifespan  # noqa: E402
-from conversations.edge.websocket_urls import websocket_routes  # noqa: E402
+from conversations.edge.live.lifespan import lifespan  # noqa: E402
+from conversations.edge.live.websocket_urls import websocket_routes  # noqa: E402
 from llamaweb.proxies import TrustedProxies  # noqa: E402
 from llamaweb.websockets import NoSuchSocket  # noqa: E402
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from conversations.edge.closing import CloseCode
-from conversations.edge.origin import is_own_page
+from conversations.edge.live.closing import CloseCode
+from conversations.edge.live.origin import is_own_page
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-/** What goes over the live connection, both ways (conversations/edge/frames.py). */
+/** What goes over the live connection, both ways (conversations/edge/live/frames.py). */
 import type {
   Ack,
   Act,
