@@ -8,12 +8,13 @@ import pytest
 
 from inference.protocol.events import Cancelled, Failed, Finished, Started
 from inference.protocol.fold import text_of
-from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.params import Grammar, Limits, SamplingParams
 from inference.protocol.requests import (
     ChatPrompt,
     CountRequest,
     EmbedRequest,
     Message,
+    MixedPrompt,
     RenderRequest,
     TextPrompt,
     TokenizeRequest,
@@ -44,7 +45,11 @@ def test_many_answers_at_once(bench: Bench) -> None:
     [
         ({"prompt": TextPrompt("x" * 300)}, "context_length_exceeded"),
         ({"prompt": TextPrompt("")}, "invalid_request"),
+        ({"prompt": MixedPrompt((1, "x" * 300))}, "context_length_exceeded"),
+        ({"prompt": MixedPrompt((1, "x", 999))}, "invalid_request"),
         ({"sampling": SamplingParams(repeat_penalty=-1.0)}, "invalid_request"),
+        ({"sampling": SamplingParams(grammar=Grammar("root ::= ("))}, "invalid_request"),
+        ({"sampling": SamplingParams(grammar=Grammar("root ::= .", lazy=True))}, "invalid_request"),
     ],
 )
 def test_what_cannot_be_served_is_refused(
@@ -56,6 +61,32 @@ def test_what_cannot_be_served_is_refused(
     assert log.terminal.code == code
     assert log.started is None
     assert text_of(bench.ended(bench.submit(generate("still here")))) == "still here"
+
+
+def test_ids_and_texts_are_one_prompt(bench: Bench) -> None:
+    bench.start()
+    prompt = MixedPrompt(("naïve ", *b"ids ", "漢字"))
+    assert text_of(bench.ended(bench.submit(generate(prompt=prompt)))) == "naïve ids 漢字"
+
+
+def test_an_answer_follows_its_grammar_to_the_reader(bench: Bench) -> None:
+    bench.start()
+    sampling = SamplingParams(grammar=Grammar('root ::= "hullo" [0-9]'))
+    text = text_of(bench.ended(bench.submit(generate("hello", sampling=sampling))))
+    assert text[:-1] == "hullo"
+    assert text[-1].isdigit()
+
+
+def test_what_a_stop_string_held_reaches_the_reader_of_a_cancelled_answer(bench: Bench) -> None:
+    bench.start(delay_ms=20)
+    text = "he hello" + "o" * 200
+    gid = bench.submit(generate(text, limits=Limits(stop=("hello" + "o" * 300,))))
+    bench.wait_text(gid, 6)
+    assert text_of(bench.log(gid)) == "he "
+    bench.queue.cancel(MODEL, gid, "user")
+    log = bench.ended(gid)
+    assert isinstance(log.terminal, Cancelled)
+    assert text_of(log) == text[: len(log.token_ids)]
 
 
 def test_too_long_names_both_numbers(bench: Bench) -> None:
