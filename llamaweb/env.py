@@ -119,6 +119,22 @@ class Env:
         kinds.integer(0, 16_777_216), 0, "Tokens a slot; 0: the smaller of the model's and 8192."
     )
     engine_threads: int = var(kinds.integer(0, 1024), 0, "Threads an engine; 0: cores - 1.")
+    engine_step_ms: float = var(
+        kinds.decimal(5, 60_000),
+        200.0,
+        "Milliseconds a step with prompt work may stall answers that are being written.",
+    )
+    engine_cache_mib: int = var(
+        kinds.integer(0, 1_048_576), 512, "Memory for evicted prompts an engine, in MiB; 0: none."
+    )
+    engine_kv: str = var(
+        kinds.choice("streams", "unified"),
+        "streams",
+        "KV memory: each slot its own, or one pool of ENGINE_CONTEXT tokens for all slots.",
+    )
+    engine_context_shift: bool = var(
+        kinds.FLAG, False, "A full context drops its older half instead of ending the answer."
+    )
     gpu_layers: int = var(kinds.integer(-1, 10_000), 0, "Layers put on the GPU; -1: all.")
     mock_reply: str = var(kinds.text(), "", "Mock: the answer; empty: echo the last message.")
     mock_delay_ms: float = var(kinds.decimal(0, 60_000), 0.0, "Mock: milliseconds a decode step.")

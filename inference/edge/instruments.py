@@ -10,6 +10,7 @@ import time
 
 from prometheus_client import Counter, Histogram
 
+from inference.edge.engine_numbers import ENGINE_NUMBERS
 from inference.protocol.events import Cancelled, Delta, Event, Failed, Finished, Usage
 from llamaweb.lib.instrument import PREFIX, Instrument
 
@@ -83,6 +84,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     ENGINE_STEPS,
     ENGINE_AGE,
     ENGINE_VALUE,
+    *(number.instrument for number in ENGINE_NUMBERS),
 )
 
 

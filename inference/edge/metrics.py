@@ -15,11 +15,12 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from inference import api
 from inference.edge import instruments
+from inference.edge.engine_numbers import ENGINE_NUMBERS, EngineNumber
 from inference.edge.errors import error_reply
 from inference.queues.contract import EngineStatus, Load
 from llamaweb.accounts.auth import presented_key
@@ -81,6 +82,7 @@ class _Current:
         """All families; called once by the registry."""
         waiting, running = _gauge(instruments.WAITING), _gauge(instruments.RUNNING)
         ready, steps = _gauge(instruments.ENGINE_READY), _gauge(instruments.ENGINE_STEPS)
+        numbers = {number.name: _engine_family(number) for number in ENGINE_NUMBERS}
         age, value = _gauge(instruments.ENGINE_AGE), _gauge(instruments.ENGINE_VALUE)
         for reading in self.readings:
             load = reading.load
@@ -96,13 +98,22 @@ class _Current:
                 for name, number in sorted(engine.info.items()):
                     if not isinstance(number, str):
                         value.add_metric([*labels, name], float(number))
+                        if name in numbers:
+                            numbers[name].add_metric(labels, float(number))
         yield from (waiting, running, ready, steps, age, value)
+        yield from numbers.values()
 
 
 def _current(readings: Iterable[Reading]) -> bytes:
     registry = CollectorRegistry()
     registry.register(_Current(readings))
     return generate_latest(registry)
+
+
+def _engine_family(number: EngineNumber) -> GaugeMetricFamily | CounterMetricFamily:
+    of = number.instrument
+    family = CounterMetricFamily if number.kind == "counter" else GaugeMetricFamily
+    return family(of.name, of.help, labels=of.labels)
 
 
 def _gauge(of: Instrument) -> GaugeMetricFamily:

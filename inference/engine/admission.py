@@ -16,7 +16,7 @@ from inference.engine.samplers import build_sampler
 from inference.engine.shifting import MAX_SHIFTED_CONTEXTS
 from inference.engine.stopping import Answer, Ended
 from inference.text.tokenizer import Tokenizer
-from llamaweb.lib.errors import BusyError, InvalidError, TooLongError
+from llamaweb.lib.errors import BusyError, InvalidError, NotSupportedError, TooLongError
 
 RETRY_AFTER_S = 1.0
 
@@ -52,6 +52,12 @@ def refuse_invalid(request: SequenceRequest, backend: Backend) -> None:
     for tokens in (request.tokens, published):
         if tokens and not (min(tokens) >= 0 and max(tokens) < vocab_len):
             raise InvalidError(f"token ids must be between 0 and {vocab_len - 1}", param="prompt")
+    if any(not 0 <= number < backend.num_adapters for number, _ in request.adapters):
+        raise InvalidError(
+            f"there are {backend.num_adapters} adapters in this engine", param="lora"
+        )
+    if request.task != "generate":
+        raise NotSupportedError("this engine generates text only")
     max_tokens = request.limits.max_tokens
     if max_tokens is not None and max_tokens < 0:
         raise InvalidError("max_tokens must be 0 or more", param="max_tokens")

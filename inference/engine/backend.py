@@ -76,6 +76,20 @@ class Backend(Protocol):
         """A sequence takes the stream; the tokens in it stay."""
         ...
 
+    @property
+    def graphs_reused(self) -> int:
+        """Passes that took the graph of the one before again, since the start."""
+        ...
+
+    @property
+    def num_adapters(self) -> int:
+        """How many adapters are loaded; requests name them 0..num_adapters-1."""
+        ...
+
+    def use_adapters(self, adapters: tuple[tuple[int, float], ...]) -> None:
+        """The next batches are computed with these (number, scale) and no others."""
+        ...
+
     def decode(self, batch: Batch) -> None:
         """Compute a batch. Rows are ascending by seq_id, at most one output a sequence.
 

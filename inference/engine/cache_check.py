@@ -66,6 +66,7 @@ class CacheCheck:
 
     def _compute(self, seq_id: int, sequence: Sequence) -> Logits:
         self._backend.begin(seq_id, sequence.request)
+        # The step's adapters are the sequence's own: only one group is in a batch.
         target, most = sequence.target, self._backend.batch_len
         for start in range(0, len(target), most):
             piece = target[start : start + most]

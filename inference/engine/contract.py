@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from inference.protocol.events import CancelledBy, Event
 from inference.protocol.params import ContextParams, Limits, SamplingParams
@@ -18,6 +18,9 @@ class Resume:
 
     token_ids: tuple[int, ...]
     draws: int
+
+
+Task: TypeAlias = Literal["generate", "embed", "rerank"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class SequenceRequest:
     preserved: frozenset[int] = frozenset()
     context: ContextParams = field(default_factory=ContextParams)
     adapters: tuple[tuple[int, float], ...] = ()
+    task: Task = "generate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 
 from inference.engine import admission
@@ -18,12 +18,13 @@ from inference.engine.errors import NoRoomError
 from inference.engine.picking import Outcome, Picker
 from inference.engine.prompt_cache import PromptCache, Reuse, find_leader
 from inference.engine.room import last_asked, no_room, shrink
-from inference.engine.scheduler import PrefillScheduler, Work
+from inference.engine.scheduler import Group, GroupTurns, PrefillScheduler, Work, group_of
 from inference.engine.sequence import Phase, Sequence
 from inference.engine.shifting import shift_range
 from inference.engine.stats import EngineStats, StepRecord
 from inference.engine.stopping import Ended
 from inference.engine.timings import PrefillPace
+from inference.engine.trace import Trace
 from inference.protocol.events import (
     Cancelled,
     CancelledBy,
@@ -44,11 +45,19 @@ class Engine:
     """A `StepEngine` over any backend. Nothing here blocks but the backend's `decode`."""
 
     def __init__(
-        self, backend: Backend, config: EngineConfig | None = None, clock: Clock | None = None
+        self,
+        backend: Backend,
+        config: EngineConfig | None = None,
+        clock: Clock | None = None,
+        *,
+        trace: Trace | None = None,
     ) -> None:
         self._backend = backend
         self._config = config or EngineConfig()
         self._clock = clock or SystemClock()
+        self._groups: Counter[Group] = Counter()
+        self._turns = GroupTurns()
+        self._adapters: tuple[tuple[int, float], ...] = ()
         self._scheduler = PrefillScheduler(self._config)
         self._pace = PrefillPace(
             self._config, batch_len=backend.batch_len, ubatch_len=backend.ubatch_len
@@ -62,6 +71,7 @@ class Engine:
         self._shifts = self._config.context_shift and backend.can_shift and not backend.is_unified
         if self._config.context_shift and not self._shifts:
             logger.warning("this context can't be shifted: a full one ends the answer")
+        self._trace = trace
         self._active: dict[str, Sequence] = {}
         self._events: list[EngineEvent] = []
         self._step = 0
@@ -95,7 +105,8 @@ class Engine:
         prepared = admission.prepare(request, self._backend, shifts=self._shifts)
         slot = self._cache.seat(request, prepared.prefix)
         self._arrivals += 1
-        self._active[request.generation_id] = Sequence(
+        self._groups[group_of(request)] += 1
+        sequence = self._active[request.generation_id] = Sequence(
             request=request,
             slot=slot,
             target=prepared.target,
@@ -107,6 +118,7 @@ class Engine:
             arrival=self._arrivals,
             served_step=self._step,
         )
+        self._note_phase(sequence)
 
     def abort(self, generation_id: str, by: CancelledBy) -> list[EngineEvent]:
         """See `StepEngine.abort`."""
@@ -125,11 +137,21 @@ class Engine:
     def step(self) -> list[EngineEvent]:
         """See `StepEngine.step`."""
         self._step += 1
+        started_ts = self._clock.monotonic()
         self._begin_waiting()
         work = self._schedule()
         if work:
-            self._advance(self._decode(work))
+            done = self._decode(work)
+            self._advance(done)
+            if done:
+                self._measure(started_ts)
         return self._take_events()
+
+    def _measure(self, started_ts: float) -> None:
+        ended_ts = self._clock.monotonic()
+        self._stats.add_time(self.last_step, ended_ts - started_ts)
+        if self._trace is not None:
+            self._trace.step(started_ts, ended_ts, self.last_step)
 
     def stats(self) -> Mapping[str, float | int]:
         """See `StepEngine.stats`; keys in `EngineStats`."""
@@ -139,6 +161,7 @@ class Engine:
             waiting=len(self._active) - running,
             free_slots=self.free_slots,
             prefill_rate=self._pace.rate,
+            graphs_reused=self._backend.graphs_reused,
             **self._cache.stats.as_mapping(),
             **self._cache.gauges(),
         )
@@ -155,6 +178,8 @@ class Engine:
         """See `StepEngine.close`."""
         for sequence in list(self._active.values()):
             self._leave(sequence)
+        if self._trace is not None:
+            self._trace.close()
         self._picker.close()
         self._backend.close()
 
@@ -195,14 +220,16 @@ class Engine:
         self._backend.begin(slot.seq_id, sequence.request)
         sequence.phase = Phase.PREFILL
         sequence.clock.begun_ts = self._clock.monotonic()
+        self._note_phase(sequence)
         sequence.cached_tokens = min(slot.length, sequence.prompt_len)
         self._stats.cached_tokens += sequence.cached_tokens
         self._emit(sequence, Started(sequence.prompt_len, sequence.cached_tokens))
 
     def _schedule(self) -> list[Work]:
         """One token of everybody who decodes, and prompt pieces for the rest of the step."""
-        decoding = [seq for seq in self._active.values() if seq.phase is Phase.DECODE]
-        prefilling = [seq for seq in self._active.values() if seq.phase is Phase.PREFILL]
+        active = self._one_group() if len(self._groups) > 1 else self._active.values()
+        decoding = [seq for seq in active if seq.phase is Phase.DECODE]
+        prefilling = [seq for seq in active if seq.phase is Phase.PREFILL]
         if self._shifts:
             self._shift_full(decoding)
         work = [Work(seq, 1, True) for seq in decoding]
@@ -216,6 +243,11 @@ class Engine:
         # Ascending ids: consecutive ones share a pass over the weights.
         work.sort(key=lambda item: item.sequence.slot.seq_id)
         return work
+
+    def _one_group(self) -> list[Sequence]:
+        """Sequences that may share a batch; groups take turns."""
+        begun = [seq for seq in self._active.values() if seq.phase is not Phase.WAITING]
+        return self._turns.choose(begun, step=self._step) if begun else []
 
     def _shift_full(self, decoding: list[Sequence]) -> None:
         """Make room for the next token where the context is full."""
@@ -240,9 +272,13 @@ class Engine:
     def _decode(self, work: list[Work]) -> list[Work]:
         """Compute `work`, or as much of it as there is room for; returns what was computed."""
         self._fill_batch(work)
+        adapters = work[0].sequence.request.adapters
         started_ts = self._clock.monotonic()
         has_pending = self._cache.has_pending
         try:
+            if adapters != self._adapters:
+                self._backend.use_adapters(adapters)
+                self._adapters = adapters
             self._backend.decode(self._batch)
         except NoRoomError:
             less = self._make_room(work)
@@ -296,7 +332,7 @@ class Engine:
         else:
             self._pace.observe(num_prompt=num_prompt, num_decode=num_decode, elapsed_s=elapsed_s)
         self.last_step = StepRecord(num_decode, num_prompt, ubatches, elapsed_s)
-        self._stats.add_step(self.last_step)
+        self._stats.add_step(self.last_step, self._batch.capacity)
 
     # --- sample, detokenise, stop
 
@@ -329,6 +365,7 @@ class Engine:
             self._emit(sequence, Progress(done, sequence.prompt_len))
         if sequence.remaining == 0:
             sequence.phase = Phase.DECODE
+            self._note_phase(sequence)
             sequence.clock.first_token_ts = self._clock.monotonic()
             if sequence.answer.is_full:  # max_tokens 0
                 self._finish(sequence, Ended("length"))
@@ -391,8 +428,18 @@ class Engine:
 
     def _leave(self, sequence: Sequence) -> None:
         del self._active[sequence.request.generation_id]
+        if self._trace is not None:
+            self._trace.end(sequence, self._clock.monotonic())
+        group = group_of(sequence.request)
+        self._groups[group] -= 1
+        if not self._groups[group]:
+            del self._groups[group]
         self._cache.leave(sequence.slot, self._step)
         sequence.sampler.close()
+
+    def _note_phase(self, sequence: Sequence) -> None:
+        if self._trace is not None:
+            self._trace.phase(sequence, self._clock.monotonic())
 
     def _emit(self, sequence: Sequence, event: Event) -> None:
         self._events.append(EngineEvent(sequence.request.generation_id, event))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import cast
 
 from inference.engine.config import EngineConfig
 from inference.engine.contract import StepEngine
 from inference.engine.engine import Engine
 from inference.engine.mock_backend import DEFAULT_CONTEXT_LEN, MockBackend
+from inference.engine.trace import Trace
 from inference.protocol.spec import EngineSpec
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import FailedError, InvalidError
@@ -42,7 +44,7 @@ def _build_mock(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
         ubatch_len=spec.ubatch_len,
         is_unified=spec.kv_unified,
     )
-    return Engine(backend, _config(spec)), backend.tokenizer
+    return Engine(backend, _config(spec), trace=_trace(spec)), backend.tokenizer
 
 
 def _build_llama(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
@@ -55,7 +57,7 @@ def _build_llama(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
     except FailedError:
         backend.close()
         raise
-    return Engine(backend, _config(spec)), backend.tokenizer
+    return Engine(backend, _config(spec), trace=_trace(spec)), backend.tokenizer
 
 
 def _build_custom(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
@@ -76,3 +78,15 @@ def _config(spec: EngineSpec) -> EngineConfig:
         context_shift=spec.context_shift,
         verify_cache=spec.verify_cache,
     )
+
+
+def _trace(spec: EngineSpec) -> Trace | None:
+    if not spec.trace_path:
+        return None
+    try:
+        return Trace(Path(spec.trace_path), spec.num_slots)
+    except OSError as error:
+        raise InvalidError(
+            f"the trace can't be written to {spec.trace_path!r}: {error.strerror}",
+            param="trace_path",
+        ) from error

@@ -91,6 +91,7 @@ class LlamaBackend:
         )
         self.can_shift = bool(llama_cpp.llama_memory_can_shift(self._memory))
         self.is_unified = is_unified
+        self.num_adapters = 0
         self.fingerprint = fingerprint
         self._threads_own = threading.local()
         self._make_batch()
@@ -101,6 +102,16 @@ class LlamaBackend:
 
     def begin(self, seq_id: int, request: SequenceRequest) -> None:
         """See `Backend.begin`; a stream needs no preparation."""
+
+    @property
+    def graphs_reused(self) -> int:
+        """See `Backend.graphs_reused`."""
+        return int(llama_cpp.llama_perf_context(self._context).n_reused)
+
+    def use_adapters(self, adapters: tuple[tuple[int, float], ...]) -> None:
+        """See `Backend.use_adapters`; none can be loaded yet."""
+        if adapters:
+            raise BackendError("no adapters are loaded")
 
     def decode(self, batch: Batch) -> None:
         """See `Backend.decode`."""

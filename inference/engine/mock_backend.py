@@ -71,6 +71,9 @@ class MockBackend:
         self.can_share = not is_recurrent
         self.can_shift = not is_recurrent
         self.is_unified = is_unified
+        self.num_adapters = 4
+        self.graphs_reused = 0
+        self.adapters: tuple[tuple[int, float], ...] = ()
         self.fingerprint = "mock"
         self.fault: Callable[[Batch], None] | None = None
         self.num_evaluated = 0
@@ -80,6 +83,7 @@ class MockBackend:
         self._window_len = window_len
         self._oldest = [0] * num_seqs  # with a window: the oldest cell that is still there
         self._scripts: dict[int, Script] = {}
+        self._adapters: dict[int, tuple[tuple[int, float], ...]] = {}
         self._copies: list[tuple[int, int]] = []
         self._outputs: list[int] = []
         self._num_generated = 0
@@ -91,6 +95,11 @@ class MockBackend:
         prompt = np.array(request.tokens, np.int32)
         reply = encode_text(self.spec.reply) or _last_message(request.tokens)
         self._scripts[seq_id] = Script(prompt.tobytes(), len(prompt), reply)
+        self._adapters[seq_id] = request.adapters
+
+    def use_adapters(self, adapters: tuple[tuple[int, float], ...]) -> None:
+        """See `Backend.use_adapters`; `decode` refuses rows of other ones."""
+        self.adapters = adapters
 
     def decode(self, batch: Batch) -> None:
         """See `Backend.decode`."""
@@ -210,6 +219,9 @@ class MockBackend:
         self._copies.clear()
 
     def _check_layout(self, batch: Batch) -> None:
+        for seq_id, _ in batch.runs:
+            if self._adapters.get(seq_id, ()) != self.adapters:
+                raise BackendError("a sequence is computed with somebody else's adapters")
         seq_ids = batch.seq_ids[: batch.num_rows]
         outputs = [int(batch.seq_ids[row]) for row in batch.outputs]
         if (np.diff(seq_ids) < 0).any() or len(set(outputs)) != len(outputs):

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from inference.engine.config import EngineConfig
+from inference.engine.contract import SequenceRequest, Task
 from inference.engine.sequence import Sequence
 
 NEVER = -1
@@ -24,6 +26,34 @@ class Work:
     sequence: Sequence
     num: int
     wants_token: bool
+
+
+Group: TypeAlias = tuple[Task, tuple[tuple[int, float], ...]]
+
+
+def group_of(request: SequenceRequest) -> Group:
+    """Who may share a batch with it: the same kind of task, under the same adapters and scales."""
+    return request.task, request.adapters
+
+
+class GroupTurns:
+    """Whose turn it is among groups that can't share a batch: the one that waited longest."""
+
+    def __init__(self) -> None:
+        self._served_step: dict[Group, int] = {}
+
+    def choose(self, sequences: Seq[Sequence], *, step: int) -> list[Sequence]:
+        """Those of one group; each group comes once before any comes twice."""
+        groups: dict[Group, int] = {}
+        for seq in sequences:
+            group = group_of(seq.request)
+            groups[group] = min(groups.get(group, seq.arrival), seq.arrival)
+        self._served_step = {
+            group: served for group, served in self._served_step.items() if group in groups
+        }
+        chosen = min(groups, key=lambda g: (self._served_step.get(g, NEVER), groups[g]))
+        self._served_step[chosen] = step
+        return [seq for seq in sequences if group_of(seq.request) == chosen]
 
 
 class PrefillScheduler:

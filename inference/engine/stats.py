@@ -47,6 +47,11 @@ class EngineStats:
     ubatches: int = 0
     decode_steps: int = 0
     decode_ubatches: int = 0
+    batch_rows: int = 0
+    batch_room: int = 0
+    step_s: float = 0.0
+    decode_step_s: float = 0.0
+    longest_step_s: float = 0.0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     generated_tokens: int = 0
@@ -57,8 +62,10 @@ class EngineStats:
     failed: int = 0
     cancelled: int = 0
 
-    def add_step(self, record: StepRecord) -> None:
-        """Count a step."""
+    def add_step(self, record: StepRecord, batch_len: int) -> None:
+        """Count a decode."""
+        self.batch_rows += record.num_decode + record.num_prompt
+        self.batch_room += batch_len
         self.steps += 1
         self.ubatches += record.num_ubatches
         self.prompt_tokens += record.num_prompt
@@ -66,6 +73,14 @@ class EngineStats:
         if record.num_prompt == 0:
             self.decode_steps += 1
             self.decode_ubatches += record.num_ubatches
+
+    def add_time(self, record: StepRecord, elapsed_s: float) -> None:
+        """Count the whole step around a decode."""
+        self.step_s += elapsed_s
+        if elapsed_s > self.longest_step_s:
+            self.longest_step_s = elapsed_s
+        if record.num_prompt == 0:
+            self.decode_step_s += elapsed_s
 
     def count_end(self, event: Terminal) -> None:
         """Count an end by its kind."""

@@ -37,7 +37,8 @@ class EngineSpec:
     `chat_template`: overrides the model's own. `kv_unified`: slots share one pool of `context_len`
     cells. `cache_ram_mib`: states of evicted sequences kept in memory, 0 none. `context_shift`:
     a full context drops its older half instead of ending the answer. `verify_cache`: for finding
-    mistakes, see `EngineConfig`. `parent_pid`: die when this process does.
+    mistakes, see `EngineConfig`. `trace_path`: write a Chrome trace there.
+    `parent_pid`: die when this process does.
     """
 
     model: str
@@ -62,6 +63,7 @@ class EngineSpec:
     cache_ram_mib: int = 512
     context_shift: bool = False
     verify_cache: bool = False
+    trace_path: str = ""
     mock: MockSpec = field(default_factory=MockSpec)
     queue: tuple[tuple[str, float], ...] = ()
     parent_pid: int = 0

@@ -55,6 +55,7 @@ def ask(
     alone: bool = False,
     seed: int = 7,
     context: ContextParams | None = None,
+    adapters: tuple[tuple[int, float], ...] = (),
 ) -> SequenceRequest:
     """A request whose prompt is `text`; its scope is its owner unless told."""
     return SequenceRequest(
@@ -70,6 +71,7 @@ def ask(
         resume=resume,
         alone=alone,
         context=context or ContextParams(),
+        adapters=adapters,
     )
 
 

@@ -45,9 +45,11 @@ prompts = st.builds(
     st.text("abc", min_size=1, max_size=60),
 )
 # A prompt that waited for age_steps goes before all but the others that did, and a step serves one.
-MAX_WAITED = CONFIG.age_steps + NUM_SLOTS
+# Groups of other adapters take turns, each a step.
+MAX_GROUPS = 3
+MAX_WAITED = MAX_GROUPS * (CONFIG.age_steps + NUM_SLOTS)
 # A prompt is at most 73 tokens in pieces of 4 or more, and says at most 73 more.
-MAX_STEPS = (CONFIG.age_steps + NUM_SLOTS) * 20 * NUM_SLOTS + 100
+MAX_STEPS = MAX_GROUPS * (CONFIG.age_steps + NUM_SLOTS) * 20 * NUM_SLOTS + 100
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -96,6 +98,7 @@ class EngineMachine(RuleBasedStateMachine):
         max_tokens=st.none() | st.integers(0, 20),
         background=st.booleans(),
         conversation=st.sampled_from(["", "c1", "c2"]),
+        adapters=st.sampled_from([(), (), (), ((0, 1.0),), ((0, 0.5), (1, 1.0))]),
     )
     def add(
         self,
@@ -105,6 +108,7 @@ class EngineMachine(RuleBasedStateMachine):
         max_tokens: int | None,
         background: bool,
         conversation: str = "",
+        adapters: tuple[tuple[int, float], ...] = (),
     ) -> None:
         who = f"g{len(self.requests)}"
         request = ask(
@@ -115,6 +119,7 @@ class EngineMachine(RuleBasedStateMachine):
             limits=Limits(max_tokens=max_tokens),
             lane="background" if background else "interactive",
             context=ContextParams(conversation=conversation),
+            adapters=adapters,
         )
         self.engine.add(request)
         self.requests[who] = request
@@ -273,6 +278,8 @@ class EngineMachine(RuleBasedStateMachine):
                 if left != right:
                     break
                 common += 1
+            if other.adapters != request.adapters:
+                continue
             if other.cache_scope != request.cache_scope:
                 common = min(common, request.public_len, other.public_len)
             allowed = max(allowed, common)

@@ -268,3 +268,25 @@ def test_greedy_over_the_native_chain_equals_argmax(engine: Engine, ask_chat: As
     chained = run_one(engine, ask_chat("b", QUESTIONS[0], sampling=native, limits=LIMITS))
     assert draws_of(chained) > 0
     assert_same_choices(plain, chained)
+
+
+def test_graphs_are_reused_while_nobody_comes_or_goes(engine: Engine, ask_chat: AskChat) -> None:
+    """What a row computes is said by the graph: built anew only when the batch's shape changes."""
+    for index, question in enumerate(QUESTIONS):
+        sampling = SamplingParams(temperature=0.0, ignore_eos=True)
+        limits = Limits(max_tokens=45)
+        engine.add(
+            ask_chat(str(index), question, owner=f"user:{index}", sampling=sampling, limits=limits)
+        )
+    steps, before = 0, None
+    while engine.has_work:
+        engine.step()
+        if engine.last_step.num_prompt or engine.last_step.num_decode < len(QUESTIONS):
+            continue
+        if before is None:
+            before = engine.stats()["graphs_reused"]
+        else:
+            steps += 1
+            reused = engine.stats()["graphs_reused"] - before
+    assert steps > 30
+    assert reused >= 0.95 * steps

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import ArgumentParser
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -25,6 +27,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """See `BaseCommand`."""
         parser.add_argument("model", nargs="?", help="name of a model config; the default one")
+        parser.add_argument(
+            "--trace", metavar="FILE", help="write a Chrome trace of steps and slots"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """See the class."""
@@ -34,6 +39,8 @@ class Command(BaseCommand):
         if config is None:
             raise CommandError(f"there is no model config {name!r}")
         spec = engine_spec(config, redis_url=settings.REDIS_URL, use_extra_bufts=True)
+        if options["trace"]:
+            spec = replace(spec, trace_path=str(Path(options["trace"]).absolute()))
         process = subprocess.Popen(
             [sys.executable, "-m", "inference.worker"],
             stdin=subprocess.PIPE,
