@@ -17,6 +17,7 @@ from conversations.tree import Node, Tree
 from conversations.turns.prompt import prompt_of
 from conversations.turns.runner import turn_begin
 from inference import api
+from inference.protocol.params import ContextParams
 from inference.protocol.requests import ChatPrompt, GenerateRequest
 from llamaweb.lib.errors import BusyError, InvalidError
 from llamaweb.lib.ids import new_id, new_seed
@@ -160,7 +161,8 @@ def answer_begin(
     """An empty answer to `user_message`, its turn and its generation."""
     path = tree_of(conversation).path(user_message.id)
     rows = conversation.messages.in_bulk(path)
-    request = request_for(user, model, prompt_of(rows[message_id] for message_id in path))
+    prompt = prompt_of(rows[message_id] for message_id in path)
+    request = request_for(user, model, prompt, conversation_id=conversation.id)
     answer = message_add(
         conversation,
         parent=user_message,
@@ -183,7 +185,9 @@ def answer_begin(
     )
 
 
-def request_for(user: User, model: str, prompt: ChatPrompt) -> GenerateRequest:
+def request_for(
+    user: User, model: str, prompt: ChatPrompt, *, conversation_id: str
+) -> GenerateRequest:
     """An owned generation in the name of whoever asks: their fairness, their cache scope."""
     now = time.time()
     return GenerateRequest(
@@ -195,6 +199,7 @@ def request_for(user: User, model: str, prompt: ChatPrompt) -> GenerateRequest:
         seed=new_seed(),
         submitted_at=now,
         deadline_at=now + settings.REQUEST_TIMEOUT_S,
+        context=ContextParams(conversation=str(conversation_id)),
         on_finish=ON_FINISH,
         keep=True,
     )

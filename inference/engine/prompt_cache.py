@@ -356,6 +356,7 @@ class PromptCache:
             self.stats.state_copies += 1
             return length
         self.host.touch(source)
+        self._make_cells(source.length)
         restored = self._restore(slot, source)
         if not restored or not self._backend.can_reuse(slot.seq_id, length):
             self._drop(source)
@@ -364,6 +365,14 @@ class PromptCache:
         if length == source.length and source.belonging.scope == sequence.request.cache_scope:
             self._drop(source)  # the slot continues it
         return length
+
+    def _make_cells(self, num: int) -> None:
+        """Free cached cells of a shared pool until `num` more fit; a restore can't wait for it."""
+        if not self._backend.is_unified:
+            return
+        most = self._backend.max_context - num
+        while sum(slot.length for slot in self.table.slots) > most and self.evict_one():
+            pass
 
     def _save(self, slot: Slot) -> StoredState | None:
         assert slot.belonging is not None

@@ -186,9 +186,14 @@ class RerankRequest(_Utility):
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest(_Utility):
-    """An administrator's order to the engines of a model."""
+    """An administrator's order to an engine of a model.
+
+    clear_cache: forget the prompt cache of `of_owner` or of `conversation`; all of it without.
+    """
 
     action: Literal["drain", "clear_cache"] = "drain"
+    of_owner: str = ""
+    conversation: str = ""
     version: int = PROTOCOL_VERSION
 
 

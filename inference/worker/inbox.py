@@ -48,8 +48,16 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Purge:
+    """Forget what the prompt cache holds of an owner or a conversation; all of it without."""
+
+    owner_key: str | None = None
+    conversation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """Nothing to do but look around (a drain began)."""
 
 
-Order: TypeAlias = Add | Abort | Fail | Drop | Wake
+Order: TypeAlias = Add | Abort | Fail | Drop | Purge | Wake

@@ -12,7 +12,7 @@ from dataclasses import replace
 from inference.engine.contract import EngineEvent, StepEngine
 from inference.engine.errors import failed_event
 from inference.protocol.events import Cancelled, Failed, is_terminal
-from inference.worker.inbox import Abort, Add, Drop, Fail, Order, Wake
+from inference.worker.inbox import Abort, Add, Drop, Fail, Order, Purge, Wake
 from inference.worker.outlet import Outlet
 from inference.worker.running import LeaseEvent
 
@@ -79,6 +79,8 @@ class Loop:
                 if self._epochs.get(generation_id) == epoch:
                     self._engine.drop(generation_id)
                     del self._epochs[generation_id]
+            case Purge(owner_key, conversation):
+                self._engine.purge(owner_key=owner_key, conversation=conversation)
             case Wake():
                 pass
 

@@ -10,7 +10,7 @@ import pytest
 
 from inference.edge.openai.schemas import MAX_NUM_PROBS, ChatCompletionIn, CompletionIn
 from inference.engine import sampling
-from inference.protocol.params import Grammar, GrammarTrigger, Limits, SamplingParams
+from inference.protocol.params import ContextParams, Grammar, GrammarTrigger, Limits, SamplingParams
 from inference.protocol.requests import ChatPrompt, MixedPrompt, TextPrompt, TokenPrompt
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Wire
@@ -147,6 +147,24 @@ async def test_indent_and_time(
         assert fake.submitted.pop().limits == limits
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ContextParams()),
+        ({"cache_prompt": False}, ContextParams(cache_prompt=False)),
+        ({"cache_prompt": None, "n_cache_reuse": 256}, ContextParams(n_cache_reuse=256)),
+        ({"n_keep": -1, "n_discard": 64}, ContextParams(n_keep=-1, n_discard=64)),
+    ],
+)
+async def test_context(
+    says: Says, wire: Wire, given: dict[str, Any], expected: ContextParams
+) -> None:
+    fake = says(*answer("x"))
+    for path in (CHAT, TEXT):
+        assert (await wire.post(path, **given))[0] == 200
+        assert fake.submitted.pop().context == expected
+
+
 async def test_preserved_tokens(says: Says, wire: Wire) -> None:
     fake = says(*answer("x"))
     await wire.post(CHAT, preserved_tokens=["<think>", "</think>"])
@@ -220,6 +238,9 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"preserved_tokens": "x"}, "preserved_tokens"),
         ({"preserved_tokens": ["x"] * 257}, "preserved_tokens"),
         ({"n_indent": -1}, "n_indent"),
+        ({"n_cache_reuse": -1}, "n_cache_reuse"),
+        ({"n_keep": -2}, "n_keep"),
+        ({"n_discard": -1}, "n_discard"),
         ({"t_max_predict_ms": -2}, "t_max_predict_ms"),
         ({"logit_bias": [[1, True]]}, "logit_bias[0]"),
         ({"logit_bias": [1]}, "logit_bias[0]"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inference.edge.openai.generation import (
+    context_of,
     limits_of,
     num_choices_of,
     refuse_unsupported,
@@ -145,6 +146,7 @@ def _requests(
                 deadline_at=context.now_at + context.timeout_s,
                 sampling=sampling,
                 limits=limits,
+                context=context_of(body),
                 preserved_tokens=preserved,
                 reply=ReplyInfo(
                     reply_id=reply_id,

@@ -13,7 +13,7 @@ from inference.edge.openai.schemas import (
     MAX_STOPS_CHARS,
     GenerationIn,
 )
-from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.ids import new_seed
@@ -137,6 +137,16 @@ def limits_of(body: GenerationIn) -> Limits:
         stop=_stop(body.stop),
         min_indent=body.n_indent,
         max_predict_ms=max(0, body.t_max_predict_ms),
+    )
+
+
+def context_of(body: GenerationIn) -> ContextParams:
+    """What may be reused and, when the context is full, given up."""
+    return ContextParams(
+        cache_prompt=body.cache_prompt,
+        n_cache_reuse=body.n_cache_reuse,
+        n_keep=body.n_keep,
+        n_discard=body.n_discard,
     )
 
 

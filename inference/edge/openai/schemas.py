@@ -140,6 +140,10 @@ class GenerationIn(WireSchema):
     post_sampling_probs: StrictBool = False
     n_indent: Count = 0
     t_max_predict_ms: CountOrAll = -1
+    cache_prompt: StrictBool = True
+    n_cache_reuse: Count = 0
+    n_keep: CountOrAll = 0
+    n_discard: Count = 0
     grammar: StrictStr | None = None
     grammar_lazy: StrictBool = False
     grammar_triggers: FreeForm = None
