@@ -28,7 +28,7 @@ from inference.engine.llama_load import (
     load_model,
     make_context,
 )
-from inference.engine.llama_sampler import LlamaSampler
+from inference.engine.llama_sampler import DrySamplers, LlamaSampler
 from inference.engine.llama_tokenizer import LlamaTokenizer
 from inference.engine.picks import Logits, Sampler
 from inference.engine.sampling import Chain
@@ -94,6 +94,7 @@ class LlamaBackend:
         self.num_adapters = 0
         self.fingerprint = fingerprint
         self._threads_own = threading.local()
+        self._dry = DrySamplers(self._vocab)
         self._make_batch()
         self._num_outputs = 0
         self._rows: Logits | None = None  # of this decode
@@ -162,6 +163,7 @@ class LlamaBackend:
             vocab=self._vocab,
             vocab_len=self.tokenizer.vocab_len,
             candidates=self._candidates,
+            dry=self._dry,
         )
 
     def grammar(self, text: str) -> Constraint:
@@ -255,6 +257,7 @@ class LlamaBackend:
 
     def close(self) -> None:
         """See `Backend.close`; may be called again."""
+        self._dry.close()
         if self._context:
             llama_cpp.llama_free(self._context)
             self._context = None

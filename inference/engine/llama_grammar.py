@@ -7,6 +7,7 @@ first.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from inference.engine.llama_candidates import Candidates
 from inference.engine.picks import Logits
 from llamaweb.lib.errors import InvalidError
 
+MAX_MASK_S = 0.5  # of CPU
 NEG_INF = float("-inf")
 
 
@@ -53,8 +55,15 @@ class LlamaGrammar:
         return bool(self._one.logit != NEG_INF)
 
     def mask(self, logits: Logits) -> None:
-        """See `Constraint.mask`; milliseconds."""
+        """See `Constraint.mask`; milliseconds, but for ambiguous grammars.
+
+        Raises:
+            ConstraintError: it took `MAX_MASK_S`; everybody waited, and the next one may be worse.
+        """
+        started_s = time.thread_time()
         self._candidates().mask(self._sampler, logits)
+        if time.thread_time() - started_s > MAX_MASK_S:
+            raise ConstraintError("the grammar is too ambiguous: it takes too long to follow")
 
     def accept(self, token_id: int) -> None:
         """See `Constraint.accept`."""

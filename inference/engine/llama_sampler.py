@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ from inference.engine.sampling import Chain
 from llamaweb.lib.errors import InvalidError
 
 RANDOM_SEED = 0xFFFFFFFF  # llama.cpp takes this one as "draw a seed"
+MAX_DRY_SAMPLERS = 16  # kept to copy from
 MIROSTAT_M = 100  # llama-server's constant of mirostat 1
 
 
@@ -28,9 +30,10 @@ class LlamaSampler:
         vocab: Any,
         vocab_len: int,
         candidates: Callable[[], Candidates],
+        dry: DrySamplers,
     ) -> None:
         self._candidates = candidates
-        self._keep: list[Any] = []  # C strings llama.cpp reads while a sampler is built
+        self._dry = dry
         self._chain = llama_cpp.llama_sampler_chain_init(
             llama_cpp.llama_sampler_chain_default_params()
         )
@@ -91,6 +94,8 @@ class LlamaSampler:
             self._add(_mirostat(chain, seed, vocab_len))
             return
         for name in chain.order:
+            if name == "dry" and not chain.has_dry:
+                continue
             if name != "adaptive_p":  # draws the token, so it comes last
                 self._add(self._sampler(name, chain, seed, vocab, vocab_len))
         if chain.is_adaptive:
@@ -119,7 +124,7 @@ class LlamaSampler:
                     chain.presence_penalty,
                 )
             case "dry":
-                return self._dry(chain, vocab)
+                return self._dry.get(chain)
             case "top_n_sigma":
                 return llama_cpp.llama_sampler_init_top_n_sigma(chain.top_n_sigma)
             case "top_k":
@@ -141,19 +146,49 @@ class LlamaSampler:
                     chain.temperature, chain.dynatemp_range, chain.dynatemp_exponent
                 )
 
-    def _dry(self, chain: Chain, vocab: Any) -> Any:
-        breakers = [text.encode("utf-8", "replace") for text in chain.dry_sequence_breakers]
-        pointers = (ctypes.c_char_p * len(breakers))(*breakers)
-        self._keep.append(pointers)
-        return llama_cpp.llama_sampler_init_dry(
-            vocab,
+
+class DrySamplers:
+    """Samplers of DRY to copy from: making one looks at the whole vocabulary for each breaker, some
+    2 ms for a character and 30 ms for a longer text, and the requests of one client are alike."""
+
+    def __init__(self, vocab: Any) -> None:
+        self._vocab = vocab
+        self._made: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+    def get(self, chain: Chain) -> Any:
+        """A new sampler; the caller frees it."""
+        key = (
             chain.dry_multiplier,
             chain.dry_base,
             chain.dry_allowed_length,
             chain.dry_penalty_last_n,
-            pointers,
-            len(breakers),
+            chain.dry_sequence_breakers,
         )
+        if key not in self._made:
+            if len(self._made) >= MAX_DRY_SAMPLERS:
+                llama_cpp.llama_sampler_free(self._made.popitem(last=False)[1])
+            self._made[key] = _dry(chain, self._vocab)
+        self._made.move_to_end(key)
+        return llama_cpp.llama_sampler_clone(self._made[key])
+
+    def close(self) -> None:
+        """Free what was kept."""
+        while self._made:
+            llama_cpp.llama_sampler_free(self._made.popitem()[1])
+
+
+def _dry(chain: Chain, vocab: Any) -> Any:
+    breakers = [text.encode("utf-8", "replace") for text in chain.dry_sequence_breakers]
+    pointers = (ctypes.c_char_p * len(breakers))(*breakers)
+    return llama_cpp.llama_sampler_init_dry(
+        vocab,
+        chain.dry_multiplier,
+        chain.dry_base,
+        chain.dry_allowed_length,
+        chain.dry_penalty_last_n,
+        pointers,
+        len(breakers),
+    )
 
 
 def _mirostat(chain: Chain, seed: int, vocab_len: int) -> Any:

@@ -63,6 +63,7 @@ RANGES: tuple[tuple[str, float, float], ...] = (
         )
     ),
 )
+MAX_INFILL_TOP_K = 128  # infill compares each candidate with each
 COUNTS = ("repeat_last_n", "dry_allowed_length", "dry_penalty_last_n", "min_keep")
 MAX_COUNT = 2**31 - 1
 
@@ -171,6 +172,7 @@ def resolve_chain(params: SamplingParams, tokenizer: Tokenizer, *, max_context: 
         InvalidError: a value no chain can be built from; `param` names it.
     """
     _refuse(params)
+    _refuse_infill(params, tokenizer)
     return Chain(
         order=_order(params.samplers),
         bias=_bias(params, tokenizer),
@@ -273,6 +275,19 @@ def _refuse(params: SamplingParams) -> None:
             f"the number of log probabilities must be between 0 and {MAX_NUM_PROBS}, "
             f"but got {params.num_probs}",
             param="logprobs",
+        )
+
+
+def _refuse_infill(params: SamplingParams, tokenizer: Tokenizer) -> None:
+    order = _order(params.samplers)
+    if "infill" not in order or params.mirostat:
+        return
+    top_k = _or(params.top_k, 40)
+    is_small = "top_k" in order[: order.index("infill")] and 0 < top_k <= MAX_INFILL_TOP_K
+    if not is_small or not tokenizer.eos_token:
+        raise InvalidError(
+            f"infill needs top_k before it, of 1 to {MAX_INFILL_TOP_K}, and a model with an end",
+            param="samplers",
         )
 
 

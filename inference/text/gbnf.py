@@ -337,10 +337,11 @@ def _refuse_undefined(rules: dict[str, Options]) -> None:
 
 def _refuse_empty_loops(rules: dict[str, Options], empty: set[str]) -> None:
     for element in _elements(rules):
-        if not isinstance(element, Group) or element.most is not None:
+        if not isinstance(element, Group) or element.most in (0, 1):
             continue
+        # Without end it is left recursion; with one, llama.cpp follows every way to count it.
         if _may_be_empty(element.options, empty):
-            raise _error("repeats without end what may be nothing")
+            raise _error("repeats what may be nothing")
 
 
 def _refuse_left_recursion(rules: dict[str, Options], empty: set[str]) -> None:

@@ -93,6 +93,11 @@ def test_what_is_plain_greedy(params: dict[str, object], greedy: bool) -> None:
         ({"logit_bias_texts": (("a", float("nan")),)}, "logit_bias"),
         ({"dry_sequence_breakers": ()}, "dry_sequence_breakers"),
         ({"logit_bias_texts": (("x" * 70_000, 1.0),)}, "logit_bias"),
+        ({"samplers": ("infill",)}, "samplers"),
+        ({"samplers": ("infill", "top_k")}, "samplers"),
+        ({"samplers": ("top_k", "infill"), "top_k": 0}, "samplers"),
+        ({"samplers": ("top_k", "infill"), "top_k": 129}, "samplers"),
+        ({"samplers": ("top_k", "infill")}, "samplers"),  # the mock's vocabulary has no end text
     ],
 )
 def test_what_is_out_of_range_is_refused_by_name(given: dict[str, object], param: str) -> None:

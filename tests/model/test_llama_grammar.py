@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from inference.engine import llama_grammar
 from inference.engine.constraints import ConstraintError
 from inference.engine.contract import Resume
 from inference.engine.engine import Engine
@@ -15,7 +16,7 @@ from inference.protocol.events import Delta
 from inference.protocol.params import Grammar, GrammarTrigger, Limits, SamplingParams
 from inference.text.gbnf import parse_gbnf
 from llamaweb.lib.errors import InvalidError
-from tests.engine.driving import draws_of, finished, ids_of, run_one, text_of
+from tests.engine.driving import draws_of, failed, finished, ids_of, run_one, text_of
 from tests.model.conftest import AskChat
 from tests.text.grammars import BAD, GOOD
 
@@ -88,6 +89,16 @@ def test_the_answer_is_one_of_them(engine: Engine, ask_chat: AskChat, temperatur
     events = run_one(engine, ask_chat("a", QUESTION, sampling=params, seed=3))
     assert text_of(events) in ("red", "green", "blue")
     assert finished(events).reason == "stop"
+
+
+def test_a_grammar_that_takes_too_long_ends_its_request(
+    engine: Engine, ask_chat: AskChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llama_grammar, "MAX_MASK_S", 0.02)
+    slow = sampling("root ::= ((([a-z]+){1,12}){1,12}){1,12} <[2]>", ignore_eos=True)
+    failure = failed(run_one(engine, ask_chat("a", QUESTION, sampling=slow)))
+    assert "ambiguous" in failure.message
+    assert text_of(run_one(engine, ask_chat("b", QUESTION, sampling=sampling(COLOURS))))
 
 
 def test_json_comes_out_whole(engine: Engine, ask_chat: AskChat) -> None:

@@ -94,6 +94,8 @@ def test_everything_is_bounded(text: str, limit: int) -> None:
         'root ::= "a"? root',
         'root ::= ("a" | "b")* root "c"',
         'root ::= ("a"?)*',
+        "root ::= ((([a-z]*){0,12}){0,12}){0,12}",
+        'root ::= ("a"?){2}',
         'root ::= "x" (a){1,}\na ::= "" | "b"',
     ],
 )
