@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Any
 
@@ -10,12 +11,12 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from conversations import services
-from conversations.edge.live import bounds, consumer, window
+from conversations.edge.live import bounds, consumer, watch, window
 from conversations.edge.live.bounds import MAX_BAD_FRAMES, MAX_CONNECTIONS_PER_USER, MAX_OPEN
 from conversations.models import Conversation, Message
 from inference.protocol.events import Delta
 from tests.conversations.driving import Engine, say
-from tests.live.clients import Sockets
+from tests.live.clients import WAIT_S, Sockets
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,6 +57,18 @@ async def test_wrong_frames_again_and_again_close(sockets: Sockets, alice: Any) 
         await socket.until(lambda frame: frame["type"] == "error")
     await socket.communicator.send_to(bytes_data=b"\x00")
     assert await socket.closed() == 4400
+
+
+async def test_the_last_connection_ends_once(sockets: Sockets, alice: Any) -> None:
+    socket = await sockets.greeted(alice)
+    for _ in range(MAX_BAD_FRAMES):
+        await socket.communicator.send_to(bytes_data=b"\x00")
+    assert await socket.closed() == 4400
+    ended = watch.watch_here()
+    async with asyncio.timeout(WAIT_S):
+        while ended.num_connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await socket.drop()  # the client's answer, after everything was given back; raises nothing
 
 
 async def test_the_first_frame_is_hello(sockets: Sockets, alice: Any) -> None:
@@ -137,8 +150,6 @@ async def test_closing_is_confirmed_and_ends_the_frames(
 async def test_too_many_connections_of_one_user(
     sockets: Sockets, alice: Any, bob: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from conversations.edge.live import watch
-
     monkeypatch.setattr(watch, "MAX_CONNECTIONS_PER_USER", 2)
     assert MAX_CONNECTIONS_PER_USER > 2
     first = await sockets.greeted(alice)

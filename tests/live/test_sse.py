@@ -219,6 +219,16 @@ async def test_a_stream_counts_as_a_connection(
     await third.see(lambda view: view.feed is not None)
 
 
+async def test_a_stream_may_begin_while_the_last_connection_leaves(
+    streams: Streams, sockets: Sockets, alice: Any, bob: Any
+) -> None:
+    socket = await sockets.greeted(alice)
+    stream = await streams.open(await sync_to_async(session_of)(bob))
+    assert await anext(stream._chunks) == b":\n\n"
+    await socket.drop()  # with her the Watch ends that bob's stream would have met
+    await stream.see(lambda view: view.feed is not None)
+
+
 async def test_a_client_that_leaves_leaves_nothing_behind(
     streams: Streams, alice: Any, chat: Any
 ) -> None:

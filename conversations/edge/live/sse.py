@@ -190,12 +190,12 @@ _closing: set[asyncio.Task[None]] = set()  # the loop keeps only weak references
 
 
 async def _events(found: SignIn, wanted: Wanted, ping_s: float) -> AsyncGenerator[bytes, None]:
+    yield PING  # the head goes out with the first bytes
     outlet = _Outlet()
-    live = Live(found, watch_here(), outlet.send)
+    live = Live(found, watch_here(), outlet.send)  # not before: the Watch ends with its last one
     code = GONE
     count_opened("sse")
     try:
-        yield PING  # the head goes out with the first bytes
         try:
             live.start()
             await live.take(wanted.hello)

@@ -59,11 +59,15 @@ class Tail:
         if self._fold.has_ended or time.monotonic() - self._moved_ts < SILENCE_S:
             return
         reason = await reasons.reason(self._model)
-        if reason == self._reason or self._fold.has_ended:
+        # Between two frames of one answer it would claim, by its cursor, what isn't sent yet; and
+        # then it isn't the answer that doesn't move.
+        if reason == self._reason or self._fold.has_ended or self._lock.locked():
             return
-        self._reason = reason
-        at = self._place or Position(0, 0)
-        await self._send(self._fold.place(Place(ahead=at.ahead, waiting=at.waiting, reason=reason)))
+        async with self._lock:
+            self._reason = reason
+            at = self._place or Position(0, 0)
+            place = Place(ahead=at.ahead, waiting=at.waiting, reason=reason)
+            await self._send(self._fold.place(place))
 
     async def _run(self) -> None:
         backoff_s = BACKOFF_S

@@ -30,6 +30,7 @@ class LiveThreads:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="live-database")
+        self._is_closed = False
 
     async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `function` in a thread, with a deadline of READ_S."""
@@ -50,7 +51,10 @@ class LiveThreads:
             raise DeadlineError(f"the database didn't answer within {timeout_s:g} s") from None
 
     def close(self) -> None:
-        """Let each thread close its connections, and end; doesn't wait."""
+        """Let each thread close its connections, and end; doesn't wait. Again: nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         barrier = threading.Barrier(NUM_THREADS)
         for _ in range(NUM_THREADS):
             self._pool.submit(_close_connections, barrier)
