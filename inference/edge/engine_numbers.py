@@ -70,6 +70,7 @@ ENGINE_NUMBERS = (
     _counter("cache_missed_tokens", "Tokens that had to be computed."),
     _counter("cache_copies", "Copies from slot to slot."),
     _counter("cache_state_copies", "Copies from slot to slot by way of a state."),
+    _counter("cache_moves", "Sequences moved to make ids dense again."),
     _counter("cache_stores", "States put into the second tier."),
     _counter("cache_restores", "States brought back from it."),
     _counter("cache_evicted", "Contents that had to go for others."),

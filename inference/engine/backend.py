@@ -128,6 +128,10 @@ class Backend(Protocol):
         wanted. Unless unified it is carried out by the next `decode`."""
         ...
 
+    def move(self, source: int, target: int, length: int) -> None:
+        """Like `copy`, and the sequence that `begin` put into the source goes on in the target."""
+        ...
+
     def state_bytes(self, seq_id: int) -> int:
         """What `save` would return, in bytes."""
         ...

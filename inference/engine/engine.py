@@ -40,6 +40,8 @@ from llamaweb.lib.clock import Clock, SystemClock
 
 logger = logging.getLogger(__name__)
 
+GAP_PATIENCE_STEPS = 4  # before a gap between ids is closed; a new request may fill it for nothing
+
 
 class Engine:
     """A `StepEngine` over any backend. Nothing here blocks but the backend's `decode`."""
@@ -75,6 +77,7 @@ class Engine:
         self._active: dict[str, Sequence] = {}
         self._events: list[EngineEvent] = []
         self._step = 0
+        self._gap_steps = 0  # decode-only steps in a row that took more than one pass
         self._arrivals = 0
         self._stats = EngineStats()
         self.last_step = StepRecord()
@@ -138,6 +141,8 @@ class Engine:
         """See `StepEngine.step`."""
         self._step += 1
         started_ts = self._clock.monotonic()
+        if self._gap_steps:
+            self._close_gap()
         self._begin_waiting()
         work = self._schedule()
         if work:
@@ -184,6 +189,21 @@ class Engine:
         self._backend.close()
 
     # --- schedule
+
+    def _close_gap(self) -> None:
+        """Move the last sequence into a gap between ids that cost passes for as long as a copy
+        takes: then the copy is worth it, whatever comes."""
+        pass_s = self._pace.decode_step_s / 2
+        patience = max(GAP_PATIENCE_STEPS, self._costs.copy_s() / pass_s if pass_s else 0)
+        found = self._table.gap()
+        if found is None or self._gap_steps < patience or self._cache.has_pending:
+            return
+        last, gap = found
+        for sequence in self._active.values():
+            if sequence.slot is last and sequence.phase is Phase.DECODE:
+                self._gap_steps = 0
+                self._cache.move(sequence, gap)
+                return
 
     def _begin_waiting(self) -> None:
         """Start what needn't wait for somebody else to compute its prefix."""
@@ -331,6 +351,8 @@ class Engine:
             self._cache.decoded(excess_s=elapsed_s - expected_s)
         else:
             self._pace.observe(num_prompt=num_prompt, num_decode=num_decode, elapsed_s=elapsed_s)
+        is_apart = num_prompt == 0 and ubatches > 1 and self._backend.can_share
+        self._gap_steps = self._gap_steps + 1 if is_apart else 0
         self.last_step = StepRecord(num_decode, num_prompt, ubatches, elapsed_s)
         self._stats.add_step(self.last_step, self._batch.capacity)
 

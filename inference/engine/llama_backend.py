@@ -212,6 +212,10 @@ class LlamaBackend:
         llama_cpp.llama_memory_seq_rm(self._memory, seq_id, -1, -1)
         return False
 
+    def move(self, source: int, target: int, length: int) -> None:
+        """See `Backend.move`."""
+        self.copy(source, target, length)
+
     def state_bytes(self, seq_id: int) -> int:
         """See `Backend.state_bytes`."""
         self._check_seq(seq_id)

@@ -176,6 +176,12 @@ class MockBackend:
             self._oldest[seq_id] = 0
         return True
 
+    def move(self, source: int, target: int, length: int) -> None:
+        """See `Backend.move`."""
+        self.copy(source, target, length)
+        self._scripts[target] = self._scripts.pop(source)
+        self._adapters[target] = self._adapters.pop(source)
+
     def state_bytes(self, seq_id: int) -> int:
         """See `Backend.state_bytes`."""
         return 4 * (self._lengths[seq_id] + 1)

@@ -143,6 +143,23 @@ class PromptCache:
             return isinstance(reuse.source, Slot) and reuse.source.seq_id in self._copy_targets
         return False
 
+    def move(self, sequence: Sequence, target: Slot) -> None:
+        """Seat a sequence elsewhere with all that is computed of it; `target` is idle and nothing
+        is pending. The old seat keeps a copy that nobody would miss."""
+        source = sequence.slot
+        self.vacate(target)
+        self._backend.move(source.seq_id, target.seq_id, source.length)
+        self._copy_sources.add(source.seq_id)
+        self._copy_targets.add(target.seq_id)
+        target.take_over(source)
+        self.advance(target)
+        source.is_busy = False
+        source.worth = 0.0
+        if source.is_doomed:
+            self.empty(source)
+        sequence.slot = target
+        self.stats.moves += 1
+
     def begin(self, sequence: Sequence, reuse: Reuse) -> None:
         """Bring `reuse` into the sequence's slot; its length may come out as 0."""
         slot, request = sequence.slot, sequence.request

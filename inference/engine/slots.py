@@ -62,6 +62,13 @@ class Slot:
         self.length = start + rest
         self.exact_len = start if self.exact_len is None else min(self.exact_len, start)
 
+    def take_over(self, other: Slot) -> None:
+        """The sequence in `other` goes on here."""
+        self.tokens[: other.length] = other.tokens[: other.length]
+        self.length, self.exact_len = other.length, other.exact_len
+        self.belonging, self.public_len = other.belonging, other.public_len
+        self.is_busy, self.is_doomed = True, other.is_doomed
+
     def forget(self) -> None:
         """It holds nothing any more."""
         self.length = 0
@@ -111,6 +118,17 @@ class SlotTable:
         slot.is_busy = False
         slot.used_step = step
         slot.worth = self._clock + slot.length
+
+    def gap(self) -> tuple[Slot, Slot] | None:
+        """The highest busy slot and the lowest idle one below it, if there is one."""
+        busy = [slot for slot in self.slots if slot.is_busy]
+        if not busy:
+            return None
+        first = busy[0].seq_id
+        for slot in self.slots[first : busy[-1].seq_id]:
+            if not slot.is_busy:
+                return busy[-1], slot
+        return None
 
     def least_missed(self) -> Slot | None:
         """The idle slot with content whose loss costs least."""

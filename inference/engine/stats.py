@@ -23,6 +23,7 @@ class CacheStats:
 
     copies: int = 0
     state_copies: int = 0
+    moves: int = 0
     stores: int = 0
     restores: int = 0
     evicted: int = 0

@@ -45,6 +45,11 @@ class PrefillPace:
         return 1.0 / self._token_s if self._token_s else 0.0
 
     @property
+    def decode_step_s(self) -> float:
+        """Seconds a step without prompt work, 0 before the first measurement."""
+        return self._decode_step_s
+
+    @property
     def token_s(self) -> float:
         """Seconds a prompt token, 0 before the first measurement."""
         return self._token_s or 0.0
@@ -67,7 +72,9 @@ class PrefillPace:
         room = self._batch_len - num_decode
         if self._token_s is None:
             return min(least, room)
-        target_s = self._config.step_target_s * (1 if num_decode else 2)
+        target_s = 2 * self._config.step_target_s
+        if num_decode:  # people are reading: the whole step is their stall
+            target_s = max(0.0, self._config.step_target_s - self._decode_step_s)
         fitting = room if self._token_s <= target_s / room else int(target_s / self._token_s)
         unit = self._ubatch_len if fitting >= self._ubatch_len else least
         return min(max(fitting // unit * unit, least), room)

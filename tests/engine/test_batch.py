@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from inference.engine.batch import count_ubatches
+from inference.engine.engine import GAP_PATIENCE_STEPS
+from inference.protocol.events import Event
 from inference.protocol.params import Limits
-from tests.engine.driving import ask, make_engine, run
+from tests.engine.driving import ask, collect, make_engine, run, text_of
 
 
 @pytest.mark.parametrize(
@@ -45,13 +47,43 @@ def test_a_decode_only_step_with_dense_ids_is_one_pass(num: int) -> None:
     assert seen > 30
 
 
+def test_a_gap_that_stays_is_closed_by_moving_the_last_sequence() -> None:
+    engine = make_engine("x" * 300, num_slots=6)
+    for index in range(4):
+        limits = Limits(max_tokens=5 if index in (0, 2) else 200)
+        engine.add(ask(str(index), f"{index} prompt", owner=f"user:{index}", limits=limits))
+    out: dict[str, list[Event]] = {}
+    apart = 0
+    while engine.has_work:
+        collect(out, engine.step())
+        apart += engine.last_step.num_prompt == 0 and engine.last_step.num_ubatches > 1
+    assert apart <= 2 * GAP_PATIENCE_STEPS
+    assert engine.stats()["cache_moves"] == 1  # ids 1 and 3 became 1 and 2
+    assert [text_of(out[str(index)]) for index in range(4)] == [
+        "x" * (5 if index in (0, 2) else 200) for index in range(4)
+    ]
+
+
+def test_a_gap_is_left_where_the_copy_costs_more_than_it_has_cost_so_far() -> None:
+    engine = make_engine("x" * 300, num_slots=6)
+    engine._pace.observe(num_prompt=100, num_decode=0, elapsed_s=0.1)
+    engine._costs.observe_copies(1, 1e9)
+    for index in range(3):
+        limits = Limits(max_tokens=5 if index == 1 else 50)
+        engine.add(ask(str(index), f"{index} prompt", owner=f"user:{index}", limits=limits))
+    engine._pace.observe(num_prompt=0, num_decode=3, elapsed_s=0.01)
+    run(engine)
+    assert engine.stats()["cache_moves"] == 0
+
+
 def test_new_work_fills_the_gap_and_makes_ids_dense_again() -> None:
     engine = make_engine("x" * 200, num_slots=6)
     for index in range(3):
         limits = Limits(max_tokens=5 if index == 1 else 150)
         engine.add(ask(str(index), f"{index} prompt", owner=f"user:{index}", limits=limits))
-    for _ in range(12):
+    while "1" in engine._active:
         engine.step()
+    engine.step()
     assert engine.last_step.num_ubatches == 2  # ids 0 and 2
     engine.add(ask("new", "another", owner="user:9"))
     engine.step()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from inference.engine.batch import Batch
 from inference.engine.config import EngineConfig
 from inference.engine.engine import Engine
 from inference.engine.timings import PrefillPace
 from inference.protocol.events import Delta, Event, Progress
 from inference.protocol.params import Limits
 from inference.protocol.requests import Lane
-from tests.engine.driving import ask, collect, finished, make_engine, run
+from llamaweb.lib.clock import ManualClock
+from tests.engine.driving import ask, backend_of, collect, finished, make_engine, run
 
 ONE = Limits(max_tokens=1)
 PIECE = 64
@@ -144,3 +146,28 @@ def test_the_decode_part_of_a_step_is_not_blamed_on_the_prompt() -> None:
     pace.observe(num_prompt=0, num_decode=4, elapsed_s=0.03)
     pace.observe(num_prompt=100, num_decode=4, elapsed_s=0.23)
     assert pace.rate == pytest.approx(500)
+
+
+def test_a_long_prompt_among_readers_stalls_them_no_longer_than_the_setting() -> None:
+    """2 ms a prompt token and 40 ms a step of answers; seven read when 4,000 tokens arrive."""
+    clock = ManualClock()
+    engine = make_engine("x" * 2_000, num_slots=8, clock=clock, config=EngineConfig())
+    backend = backend_of(engine)
+
+    def take_time(batch: Batch) -> None:
+        num_prompt = batch.num_rows - len(batch.outputs)
+        clock.advance(0.04 + 0.002 * num_prompt)
+
+    backend.fault = take_time
+    for index in range(7):
+        engine.add(ask(str(index), f"{index} prompt", owner=f"user:{index}"))
+    for _ in range(20):
+        engine.step()
+    engine.add(ask("long", "y" * 4_000, owner="user:9", limits=ONE))
+    worst, steps = 0.0, 0
+    while "long" in engine._active:
+        before = clock.monotonic()
+        engine.step()
+        worst, steps = max(worst, clock.monotonic() - before), steps + 1
+    assert 0.15 < worst <= 0.2 + 1e-9
+    assert steps <= 4_000 / 64 + 2

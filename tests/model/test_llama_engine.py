@@ -290,3 +290,18 @@ def test_graphs_are_reused_while_nobody_comes_or_goes(engine: Engine, ask_chat: 
             reused = engine.stats()["graphs_reused"] - before
     assert steps > 30
     assert reused >= 0.95 * steps
+
+
+def test_a_sequence_that_is_moved_says_the_same(engine: Engine, ask_chat: AskChat) -> None:
+    alone = run_one(engine, ask_chat("a", QUESTIONS[0], sampling=GREEDY, limits=LIMITS))
+    engine.clear_cache()
+    moves = engine.stats()["cache_moves"]
+    for index in range(2):
+        limits = Limits(max_tokens=2)
+        engine.add(ask_chat(f"short{index}", QUESTIONS[1], owner=f"user:{index}", limits=limits))
+    engine.add(ask_chat("stays", QUESTIONS[2], owner="user:8", limits=Limits(max_tokens=30)))
+    engine.step()
+    engine.add(ask_chat("moves", QUESTIONS[0], sampling=GREEDY, owner="user:9", limits=LIMITS))
+    out = run(engine)
+    assert engine.stats()["cache_moves"] > moves
+    assert_same_choices(alone, out["moves"])
