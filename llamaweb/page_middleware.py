@@ -13,6 +13,7 @@ from typing import Any
 from allauth.usersessions.internal.usersessionkit import track_activity
 from asgiref.sync import sync_to_async
 from csp.middleware import CSPMiddleware
+from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
@@ -24,6 +25,8 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.locale import LocaleMiddleware
 from django.middleware.security import SecurityMiddleware
 from django.utils.deprecation import MiddlewareMixin
+
+from llamaweb.lib.session_key import is_session_key
 
 # Fetched by pages, not looked at by people.
 NOT_PAGES = ("/api/", "/static/", "/admin/jsi18n/")
@@ -74,7 +77,12 @@ class Common(_PagesOnly, CommonMiddleware):
 
 
 class Session(_PagesAndApp, SessionMiddleware):
-    """Sessions."""
+    """Sessions; a cookie that can't be one's is none."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        """See the class."""
+        key = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+        request.session = self.SessionStore(key if is_session_key(key) else None)
 
 
 class Locale(_PagesAndApp, LocaleMiddleware):

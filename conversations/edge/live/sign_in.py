@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from conversations.feed import feed_revisions
 from llamaweb.accounts.database import in_database
+from llamaweb.lib.session_key import is_session_key
 
 if TYPE_CHECKING:
     from llamaweb.accounts.models import User
@@ -48,7 +49,7 @@ class Facts:
 
 def sign_in_read(session_key: str) -> SignIn | None:
     """Who signed in with this session; None: nobody, or not any more."""
-    if not session_key or not _living_sessions([session_key]):
+    if not is_session_key(session_key) or not _living_sessions([session_key]):
         return None
     request = HttpRequest()
     request.session = SessionStore(session_key)
