@@ -16,6 +16,7 @@ from llamaweb.lib.errors import InvalidError
 
 NAME_LEN = 100
 MAX_KEYS_PER_USER = 100
+MAX_KEY_LIFE = dt.timedelta(days=36_500)
 
 
 def audit_record(
@@ -58,7 +59,8 @@ def api_key_create(
     """Make a key for `user`; returns the row and the key itself, which nobody can read again.
 
     Raises:
-        InvalidError: no or too long a name, unknown scope, expiry in the past, too many keys.
+        InvalidError: no or too long a name, unknown scope, expiry in the past or too far away, too
+            many keys.
     """
     now = timezone.now()
     raw = keys.new_key()
@@ -100,8 +102,9 @@ def _check(
     if unknown or not scopes:
         allowed = ", ".join(Scope.values)
         raise InvalidError(f"scopes must be some of: {allowed}", param="scopes")
-    if expires_at is not None and expires_at <= now:
-        raise InvalidError("the expiry must lie in the future", param="expires_at")
+    if expires_at is not None and not now < expires_at <= now + MAX_KEY_LIFE:
+        message = f"the expiry must lie in the future, at most {MAX_KEY_LIFE.days} days away"
+        raise InvalidError(message, param="expires_at")
     if user.api_keys.filter(revoked_at=None).count() >= MAX_KEYS_PER_USER:
         raise InvalidError(f"a user may have {MAX_KEYS_PER_USER} keys; revoke one first")
 

@@ -110,6 +110,7 @@ class TestKeys:
             {"name": "a\x00b"},
             {"name": "x", "expires_at": "2001-01-01T00:00:00Z"},
             {"name": "x", "expires_at": "2101-01-01T00:00:00"},
+            {"name": "x", "expires_at": "9999-12-31T23:59:59-23:00"},  # no date in UTC
             {"name": "x", "scopes": ["admin"]},
         ],
     )

@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from llamaweb.accounts.models import Scope, User
-from llamaweb.accounts.services import api_key_create
+from llamaweb.accounts.services import MAX_KEY_LIFE, api_key_create
 from llamaweb.lib.errors import InvalidError
 
-MAX_DAYS = 36_500
+MAX_DAYS = MAX_KEY_LIFE.days
 
 
 class Command(BaseCommand):
