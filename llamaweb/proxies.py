@@ -63,6 +63,8 @@ class TrustedProxies:
         if not _is_address(address):
             return False
         parsed = ipaddress.ip_address(address)
+        if isinstance(parsed, ipaddress.IPv6Address):  # a socket of both kinds says ::ffff:10.0.0.1
+            parsed = parsed.ipv4_mapped or parsed
         return any(parsed in network for network in self.proxies)
 
 
