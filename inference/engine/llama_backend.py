@@ -226,7 +226,10 @@ class LlamaBackend:
         size = self.state_bytes(seq_id)
         if size <= 0:
             return None
-        state: State = np.empty(size, np.uint8)
+        try:
+            state: State = np.empty(size, np.uint8)
+        except MemoryError:
+            return None
         written = llama_cpp.llama_state_seq_get_data(self._context, _bytes(state), size, seq_id)
         return state if written == size else None
 

@@ -124,6 +124,50 @@ def test_no_state_is_touched_under_a_pending_copy() -> None:
     assert engine.stats()["failed"] == 0
 
 
+def test_a_restore_waits_while_its_slot_is_still_to_be_copied_from() -> None:
+    engine = two_slots()
+    run_one(engine, ask("old", chat("c"), limits=SHORT))
+    while engine._cache.evict_one():
+        pass
+    run_one(engine, ask("long", "p" * 200 + "q" * 300, limits=SHORT))
+    (source,) = (slot for slot in engine._table.slots if slot.length)
+    engine.add(ask("b", "p" * 200 + "b" * 50, limits=SHORT))  # copies out of `source`
+    engine.add(ask("c", chat("c"), limits=SHORT))  # is seated in it, and comes back from memory
+    assert engine._active["c"].slot is source
+    first = {item.generation_id for item in engine.step()}
+    assert first == {"b"}
+    out = run(engine)
+    assert started(out["c"]).cached_tokens == 299
+    assert engine.stats()["cache_copies"] == 1
+    assert engine.stats()["cache_restores"] == 1
+    assert text_of(out["c"]) == "cc"
+
+
+def test_what_somebody_else_holds_and_what_is_short_is_not_stored() -> None:
+    engine = make_engine(num_slots=3, config=CONFIG)
+    run_one(engine, ask("short", "s" * 20, limits=SHORT))
+    while engine._cache.evict_one():
+        pass
+    assert engine.stats()["cache_stores"] == 0
+    for who in "ab":
+        engine.add(ask(who, chat("a"), limits=Limits(max_tokens=1)))
+    run(engine)
+    assert sorted(slot.length for slot in engine._table.slots) == [0, 300, 300]
+    while engine._cache.evict_one():
+        pass
+    assert engine.stats()["cache_stores"] == 1
+
+
+def test_memory_that_cannot_be_had_costs_the_entry_only() -> None:
+    engine = two_slots()
+    run_one(engine, ask("a", chat("a"), limits=SHORT))
+    backend_of(engine).save = lambda seq_id: None  # type: ignore[method-assign]
+    crowd_out(engine)
+    assert engine.stats()["cache_stores"] == 0
+    events = run_one(engine, ask("b", chat("a"), limits=SHORT))
+    assert started(events).cached_tokens == 0
+
+
 def test_a_restore_that_fails_is_computed_again() -> None:
     engine = two_slots()
     run_one(engine, ask("a", chat("a"), limits=SHORT))
