@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from inference.engine.engine import Engine
 from inference.engine.factory import build_engine
 from inference.engine.prompt_cache import Reuse, Way
+from inference.protocol.events import Event
 from inference.protocol.params import Limits, SamplingParams
-from tests.engine.driving import run, run_one, started
+from tests.engine.driving import collect, run, run_one, started
 from tests.model.conftest import AskChat, starter_spec
 from tests.model.test_llama_engine import NEAR_TIE, QUESTIONS, assert_same_choices
 
@@ -92,3 +94,30 @@ def test_more_chats_than_slots_all_stay_cached(checked: Engine, ask_chat: AskCha
         again = run_one(checked, ask_chat(f"w{index}", question, limits=SHORT))
         assert started(again).cached_tokens == started(first[index]).prompt_tokens - 1
     assert checked.stats()["cache_restores"] > restores
+
+
+def test_under_load_with_all_tiers_each_says_what_it_says_alone(ask_chat: AskChat) -> None:
+    """Ten requests over four slots, twice: the second time most of it comes from somewhere."""
+    built, _ = build_engine(starter_spec(num_slots=4, cache_ram_mib=64))
+    assert isinstance(built, Engine)
+    prompts = [f"{LONG} {QUESTIONS[index % 4]} {index % 5}" for index in range(10)]
+    alone: list[list[Event]] = []
+    for index, prompt in enumerate(prompts):
+        built.clear_cache()
+        alone.append(run_one(built, ask_chat(f"alone{index}", prompt, sampling=GREEDY, limits=FEW)))
+    built.clear_cache()
+    for turn in range(2):
+        out: dict[str, list[Event]] = {}
+        for index, prompt in enumerate(prompts):
+            while not built.free_slots:
+                collect(out, built.step())
+            request = ask_chat(f"{turn}/{index}", prompt, sampling=GREEDY, limits=FEW)
+            built.add(dataclasses.replace(request, owner_key=f"user:{index % 3}"))
+        for generation_id, events in run(built).items():
+            out.setdefault(generation_id, []).extend(events)
+        for index, expected in enumerate(alone):
+            assert_same_choices(expected, out[f"{turn}/{index}"])
+    stats = built.stats()
+    assert stats["cache_copy_hit_tokens"] + stats["cache_slot_hit_tokens"] > 1000
+    assert stats["failed"] == 0
+    built.close()
