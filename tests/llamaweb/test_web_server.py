@@ -357,3 +357,18 @@ def test_close_codes_reach_the_client(server: Toy, code: int) -> None:
             frame += link.recv(4096)
         assert frame[0] == 0x88
         assert int.from_bytes(frame[2:4], "big") == code
+
+
+def test_a_websocket_that_is_not_read_is_dropped() -> None:
+    """Not by what it acknowledges: whoever doesn't read can still say that they did."""
+    with toy() as server, server.connect() as link:
+        link.sendall(
+            b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        assert link.recv(65536).startswith(b"HTTP/1.1 101 ")
+        link.sendall(b"\x81\x84\x00\x00\x00\x00pour")
+        deadline = time.monotonic() + DEADLINE_S  # unanswered pings would end it in 50 s
+        assert server.line() == "poured"
+        assert server.line() == "gone with 1006"
+        assert time.monotonic() < deadline

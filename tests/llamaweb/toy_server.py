@@ -18,10 +18,12 @@ from llamaweb.run import web  # first: it installs the reactor
 
 from llamaweb.run import web_http  # isort: skip
 
+POURED = 1200  # messages of 64 KiB: more than the kernels' buffers take
+
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """POST /length, GET /slow (0.5 s), GET /stream and /pour (endless), GET /root, WebSocket: echo,
-    or what it says is a close code."""
+    "pour", or what it says is a close code."""
     if scope["type"] == "websocket":
         await _echo(receive, send)
     elif scope["path"] == "/slow":
@@ -72,8 +74,14 @@ async def _echo(receive: Any, send: Any) -> None:
             continue
         if message["text"].isdigit():
             await send({"type": "websocket.close", "code": int(message["text"])})
+        elif message["text"] == "pour":
+            for _ in range(POURED):
+                await send({"type": "websocket.send", "text": "x" * 65536})
+                await asyncio.sleep(0.001)
+            print("poured", flush=True)
         else:
             await send({"type": "websocket.send", "text": message["text"]})
+    print(f"gone with {message['code']}", flush=True)
 
 
 class Toy(web.WebServer):
