@@ -125,6 +125,14 @@ def test_t05_t08_any_text_comes_through(server: Server, said: str) -> None:
     assert server.whole(said).choices[0].message.content == said
 
 
+def test_an_answer_within_a_grammar(server: Server) -> None:
+    fields = {"extra_body": {"grammar": 'root ::= "hullo" "!"?'}, "temperature": 0}
+    assert text_of(server.stream("hello", **fields)) == "hullo"
+    with pytest.raises(openai.BadRequestError) as caught:
+        server.whole("hello", extra_body={"grammar": "root ::= ("})
+    assert caught.value.param == "grammar"
+
+
 def test_t10_usage(server: Server) -> None:
     *others, last = server.stream("hello", stream_options={"include_usage": True})
     assert last.choices == []
