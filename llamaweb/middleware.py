@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
+import redis.exceptions
 import structlog
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
@@ -88,7 +89,10 @@ class RequestContext(_Middleware):
         response["X-Content-Type-Options"] = "nosniff"
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """A page whose throttle says no, or whose throttle can't be asked."""
+        """A page whose throttle says no, or whose throttle can't be asked: ours or the library's,
+        which counts in the cache."""
+        if isinstance(error, redis.exceptions.ConnectionError | redis.exceptions.TimeoutError):
+            error = UnavailableError("the server's Redis can't be reached; try again")
         if not isinstance(error, BusyError | UnavailableError):
             return None
         status = 429 if isinstance(error, BusyError) else 503
