@@ -39,6 +39,8 @@ class TrustedProxies:
             value for name, value in scope["headers"] if name == b"x-forwarded-for"
         ).decode("latin-1")
         scope = {**scope, "headers": headers}
+        if scope.get("client"):
+            scope["client"] = [_plain(scope["client"][0]), scope["client"][1]]
         peer = (scope.get("client") or ["", 0])[0]
         if not self._is_proxy(peer):
             return scope
@@ -51,7 +53,7 @@ class TrustedProxies:
     def _client(self, peer: str, chain: str) -> str:
         """The nearest address that isn't a proxy of ours: everything left of it can be made up."""
         for part in reversed(chain.split(",")):
-            address = part.strip()
+            address = _plain(part.strip())
             if not _is_address(address):
                 break
             peer = address
@@ -63,9 +65,17 @@ class TrustedProxies:
         if not _is_address(address):
             return False
         parsed = ipaddress.ip_address(address)
-        if isinstance(parsed, ipaddress.IPv6Address):  # a socket of both kinds says ::ffff:10.0.0.1
-            parsed = parsed.ipv4_mapped or parsed
         return any(parsed in network for network in self.proxies)
+
+
+def _plain(address: str) -> str:
+    """An IPv4 address as itself: a socket of both kinds says ::ffff:10.0.0.1, and throttles that
+    count by IPv6 network would take all of IPv4 for one caller."""
+    if not _is_address(address):
+        return address
+    parsed = ipaddress.ip_address(address)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return address if mapped is None else str(mapped)
 
 
 def _is_address(text: str) -> bool:
