@@ -13,14 +13,15 @@ from typing import Any
 
 from tests.app_client import AppClient
 from tests.bench.bundle import Bundle, first_load
-from tests.bench.commits import commits
+from tests.bench.commits import Commits
 from tests.bench.figures import BenchError
 from tests.bench.report import table
 from tests.stack import ROOT, Stack, wait_for
 
 USER = "bench"
-SHORT, LONG = 100, 2_100  # tokens of the two answers that are compared
-DELAY_MS = 2.0
+# Tokens of the two answers that are compared; both last longer than the time between two sweeps.
+SHORT, LONG = 1_000, 3_000
+DELAY_MS = 6.0
 ANSWER_S = 120.0
 LONG_CHAT = 2_000  # messages
 OPEN_MS = 30_000
@@ -67,20 +68,20 @@ def measure(say: Callable[[str], None]) -> ChatFigures:
         stack.create_admin(USER)
         client = AppClient(stack.base_url)
         client.sign_in(USER, stack.password(USER))
-        database = stack.data_dir / "db.sqlite3"
-        before = commits(database)
-        time.sleep(IDLE_S)
-        idle = commits(database) - before
         counted = {}
-        for tokens in (SHORT, LONG):
-            counted[tokens] = _commits_of_answer(client, database, tokens)
-            say(f"answer of {tokens} tokens: {counted[tokens]} commits")
+        with Commits(stack.data_dir / "db.sqlite3") as commits:
+            before = commits.count()
+            time.sleep(IDLE_S)
+            idle = commits.count() - before
+            for tokens in (SHORT, LONG):
+                counted[tokens] = _commits_of_answer(client, commits, tokens)
+                say(f"answer of {tokens} tokens: {counted[tokens]} commits")
         page = _page(stack)
     return ChatFigures(counted, idle, first_load(ROOT / "frontend" / "dist"), page)
 
 
-def _commits_of_answer(client: AppClient, database: Path, tokens: int) -> int:
-    before = commits(database)
+def _commits_of_answer(client: AppClient, commits: Commits, tokens: int) -> int:
+    before = commits.count()
     text = "x" * tokens  # the mock engine gives it back, a token a byte
     status, act = client.call("POST", "turns", {"parts": [{"type": "text", "text": text}]})
     if status != 201:
@@ -94,7 +95,7 @@ def _commits_of_answer(client: AppClient, database: Path, tokens: int) -> int:
     found = wait_for("the answer is stored", answer, ANSWER_S, 0.25)
     if found["completion_tokens"] < tokens:
         raise BenchError(f"{found['completion_tokens']} tokens came, {tokens} were asked for")
-    return commits(database) - before
+    return commits.count() - before
 
 
 def _page(stack: Stack) -> Page:

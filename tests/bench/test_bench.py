@@ -16,7 +16,7 @@ from tests.bench import report
 from tests.bench.__main__ import CHAT_PART, DOCS
 from tests.bench.bundle import first_load
 from tests.bench.cells import run_cell
-from tests.bench.commits import commits
+from tests.bench.commits import Commits
 from tests.bench.figures import Answer, BenchError, Figures, figures_of, ratios
 from tests.bench.lock_share import Watched, lock_samples, thread_names, threads_of
 from tests.bench.rounds import ENGINE, PRODUCT, Key, Plan, run
@@ -137,17 +137,24 @@ def test_the_document_has_the_markers(part: str) -> None:
 # --- the chat
 
 
-def test_commits_are_counted(tmp_path: Path) -> None:
+def test_commits_are_counted_when_nobody_keeps_the_database_open(tmp_path: Path) -> None:
     database = tmp_path / "db.sqlite3"
-    connection = sqlite3.connect(database, isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("CREATE TABLE words (word TEXT)")
-    before = commits(database)
-    for _ in range(3):
-        connection.execute("INSERT INTO words VALUES ('a')")
-    connection.execute("SELECT * FROM words").fetchall()
-    assert commits(database) - before == 3
-    connection.close()
+
+    def write(count: int) -> None:
+        connection = sqlite3.connect(database, isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE IF NOT EXISTS words (word TEXT)")
+        for _ in range(count):
+            connection.execute("INSERT INTO words VALUES ('a')")
+        connection.execute("SELECT * FROM words").fetchall()
+        connection.close()
+
+    write(1)
+    with Commits(database) as commits:
+        before = commits.count()
+        write(3)
+        write(4)
+        assert commits.count() - before == 7
 
 
 def test_the_first_load_is_what_the_entry_imports(tmp_path: Path) -> None:
