@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class InferenceConfig(AppConfig):
     """See ARCHITECTURE.md for what lives here."""
 
     name = "inference"
+    verbose_name = _("Models and engines")

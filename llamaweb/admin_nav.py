@@ -97,7 +97,7 @@ UNFOLD: dict[str, Any] = {
     "ACCOUNT": {
         "navigation": [
             {"title": _("Back to the chat"), "link": "/"},
-            {"title": _("Change password"), "link": reverse_lazy("admin:password_change")},
+            {"title": _("Change password"), "link": reverse_lazy("account_change_password")},
         ]
     },
 }

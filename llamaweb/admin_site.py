@@ -6,15 +6,18 @@ pages alone are allowed that: docs/adr/0010-admin-csp.md.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from csp.constants import UNSAFE_EVAL
 from csp.decorators import csp_update
+from django.contrib import admin
 from django.contrib.admin import AdminSite as DjangoAdminSite
-from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
 from django.http import HttpRequest
 from django.urls import URLPattern
 from unfold.sites import UnfoldAdminSite
+
+from llamaweb.accounts.second_factor import guard_admin
 
 RELAXED = {"script-src": [UNSAFE_EVAL], "style-src-attr": ["'unsafe-inline'"]}
 
@@ -31,6 +34,10 @@ class AdminSite(_Site):
     index_template = "llamaweb/admin/index.html"
     enable_nav_sidebar = True
 
+    def __init__(self, name: str = "admin") -> None:
+        super().__init__(name)
+        guard_admin(self)
+
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
         """Behind the login and the permission; with the relaxed policy."""
         return csp_update(RELAXED)(super().admin_view(view, cacheable))
@@ -46,14 +53,10 @@ class AdminSite(_Site):
         return engine_urls(self)
 
 
-class AdminConfig(DjangoAdminConfig):
-    """In place of `django.contrib.admin`."""
+@functools.cache
+def load_admin() -> None:
+    """Find every app's administration, then put ours in the place of some."""
+    admin.autodiscover()
+    from llamaweb.accounts.foreign_admin import replace_foreign_admin
 
-    default_site = "llamaweb.admin_site.AdminSite"
-
-    def ready(self) -> None:
-        """Find every app's administration, then put ours in the place of some."""
-        super().ready()
-        from llamaweb.accounts.foreign_admin import replace_foreign_admin
-
-        replace_foreign_admin()
+    replace_foreign_admin()

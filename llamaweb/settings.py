@@ -66,7 +66,7 @@ INSTALLED_APPS = [
     "frontend.apps.FrontendConfig",
     "unfold.apps.BasicAppConfig",
     "unfold.contrib.filters",
-    "llamaweb.admin_site.AdminConfig",
+    "llamaweb.admin_config.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -196,6 +196,12 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     },
     "conversation-purge": {
         "task": "conversations.tasks.conversation_purge",
+        "schedule": 3600.0,
+        "options": {"queue": "work", "expires": 3600},
+    },
+    # The scheduler counts from its start: once a day would be never, where it restarts daily.
+    "session-purge": {
+        "task": "llamaweb.accounts.tasks.session_purge",
         "schedule": 3600.0,
         "options": {"queue": "work", "expires": 3600},
     },

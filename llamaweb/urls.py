@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, reverse_lazy
+from django.views.generic import RedirectView
 
-from llamaweb.accounts.user_admin import own_password_change
+from llamaweb.admin_site import load_admin
 from llamaweb.api import (
     app_api,
     app_not_found,
@@ -16,8 +17,13 @@ from llamaweb.api import (
 )
 from llamaweb.api_errors import APP
 
+load_admin()  # its addresses are made of what is registered
+
 urlpatterns = [
-    path("admin/password_change/", admin.site.admin_view(own_password_change, cacheable=True)),
+    path(
+        "admin/password_change/",
+        RedirectView.as_view(url=reverse_lazy("account_change_password")),
+    ),
     path("admin/", admin.site.urls),
     path("", include("llamaweb.accounts.urls")),
     path("", include("inference.edge.urls")),

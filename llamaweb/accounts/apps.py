@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class AccountsConfig(AppConfig):
@@ -10,12 +11,10 @@ class AccountsConfig(AppConfig):
 
     name = "llamaweb.accounts"
     label = "accounts"
+    verbose_name = _("People")
 
     def ready(self) -> None:
-        """Put our login in front of the administration and watch the second factor."""
-        from django.contrib import admin
+        """Watch the second factor."""
+        from llamaweb.accounts.second_factor import watch_authenticators
 
-        from llamaweb.accounts.second_factor import guard_admin, watch_authenticators
-
-        guard_admin(admin.site)
         watch_authenticators()

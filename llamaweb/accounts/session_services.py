@@ -10,8 +10,10 @@ from collections.abc import Iterable
 
 from allauth.usersessions.models import UserSession
 from django.contrib.auth import BACKEND_SESSION_KEY, logout
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.http import HttpRequest
+from django.utils import timezone
 
 from llamaweb.accounts.models import AuditAction, User
 from llamaweb.accounts.services import audit_record
@@ -65,6 +67,15 @@ def sessions_bound(*, user: User, current: str | None) -> None:
     sessions = UserSession.objects.filter(user=user).exclude(session_key=current)
     for session in sessions.order_by("-last_seen_at", "-pk")[MAX_SESSIONS - 1 :]:
         session.end()
+
+
+def sessions_purge() -> int:
+    """Remove the rows of expired sessions, and the devices whose session is gone; how many rows."""
+    expired = Session.objects.filter(expire_date__lt=timezone.now())
+    num_expired, _ = expired.delete()
+    gone = UserSession.objects.exclude(session_key__in=Session.objects.values("session_key"))
+    num_gone, _ = gone.delete()
+    return int(num_expired + num_gone)
 
 
 def session_end_by(*, session: UserSession, actor: User | None, address: str | None = None) -> int:

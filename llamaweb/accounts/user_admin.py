@@ -220,15 +220,3 @@ class AuditedGroupAdmin(GroupAdmin, Admin):
     def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
         """The chosen groups."""
         groups_delete(groups=list(queryset), **who(request))
-
-
-def own_password_change(request: HttpRequest) -> HttpResponse:
-    """The page for one's own password, with an audit event; `admin_view` goes around it."""
-    actor: User = who(request)["actor"]
-    with transaction.atomic():
-        before = User.objects.values_list("password", flat=True).get(pk=actor.pk)
-        response = admin.site.password_change(request)
-        user = User.objects.get(pk=actor.pk)
-        if user.password != before:
-            user_password_changed(user=user, **who(request))
-    return response

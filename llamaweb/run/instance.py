@@ -85,5 +85,7 @@ def child_environment(env: Env) -> dict[str, str]:
             found[variable.name] = str(value)
     found.setdefault("DJANGO_SETTINGS_MODULE", "llamaweb.settings")
     found["PYTHONUNBUFFERED"] = "1"
+    # Django's checks load every page, also in a process of jobs; `manage.py check` runs them.
+    found["CELERY_SKIP_CHECKS"] = "1"
     found["CHILD_OF"] = str(os.getpid())
     return found

@@ -239,7 +239,8 @@ def prepare(config: Boot) -> None:
     """
     step = Step(
         title="preparing the database",
-        command=[sys.executable, str(ROOT / "manage.py"), "migrate", "--no-input"],
+        # Django's checks are of the code, load every page, and would make each start slower.
+        command=[sys.executable, str(ROOT / "manage.py"), "migrate", "--no-input", "--skip-checks"],
         log=config.data_dir.logs / "migrate.log",
         cwd=ROOT,
         env=child_environment(config.env),
