@@ -6,12 +6,14 @@ Asynchronous functions are for views and consumers, plain ones for services, job
 from __future__ import annotations
 
 import contextlib
+import logging
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from inference import bus
 from inference.protocol.events import CancelledBy
-from inference.protocol.requests import GenerateRequest
+from inference.protocol.requests import ControlRequest, GenerateRequest
 from inference.queues.contract import START, Cursor, EngineStatus, Load, Position, Read, Status
 from inference.registry import selectors
 from inference.registry.generations import (
@@ -22,7 +24,8 @@ from inference.registry.generations import (
 from inference.registry.results import GenerationResult, generation_result, generation_results
 from inference.registry.selectors import ModelInfo, not_loaded
 from llamaweb.accounts.database import in_database
-from llamaweb.lib.errors import UnavailableError
+from llamaweb.lib.errors import BusyError, UnavailableError
+from llamaweb.lib.ids import new_id
 
 __all__ = [
     "START",
@@ -32,6 +35,7 @@ __all__ = [
     "ModelInfo",
     "Position",
     "Read",
+    "cache_forget_now",
     "engine_list",
     "engine_status",
     "generation_cancel",
@@ -53,6 +57,10 @@ __all__ = [
     "streams_close",
 ]
 
+logger = logging.getLogger(__name__)
+
+SYSTEM_OWNER = "system"
+FORGET_WITHIN_S = 60.0  # an order to forget that no engine took by then isn't needed any more
 READY_AGE_S = 5.0  # a heartbeat older than this says nothing any more
 
 
@@ -114,6 +122,31 @@ def generation_cancel_now(model: str, generation_id: str, by: CancelledBy = "use
 def generation_status_now(model: str, generation_id: str) -> Status | None:
     """`generation_status` for synchronous callers."""
     return bus.sync_queue().status(model, generation_id)
+
+
+def cache_forget_now(conversations: tuple[str, ...]) -> int:
+    """Have engines forget what their prompt caches hold of deleted conversations; returns how many
+    were told. Where Redis or a queue can't take it, it is left to be pushed out by others."""
+    told = 0
+    queue, now = bus.sync_queue(), time.time()
+    for model in selectors.model_list():
+        try:
+            if not queue.engines(model.name):
+                continue
+            order = ControlRequest(
+                generation_id=new_id("gen-"),
+                model=model.name,
+                owner_key=SYSTEM_OWNER,
+                submitted_at=now,
+                deadline_at=now + FORGET_WITHIN_S,
+                action="clear_cache",
+                conversations=conversations,
+            )
+            queue.submit(order)
+            told += 1
+        except (UnavailableError, BusyError):
+            logger.warning("engines of %s weren't told of deleted conversations", model.name)
+    return told
 
 
 async def streams_close() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -17,6 +18,7 @@ from conversations.services.nodes import tree_of
 from conversations.titles import title_clean
 from conversations.turns.events import TurnEvent, What
 from conversations.turns.runner import turn_apply
+from inference import api
 from llamaweb.lib.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def _title(title: str) -> str:
 
 def conversation_delete(*, user: User, conversation_id: str) -> Conversation:
     """Take a conversation away, to be restored within UNDO_KEEP. What is being written is stopped
-    and keeps the text it has.
+    and keeps the text it has; engines forget what they hold of it.
 
     Raises:
         NotFoundError, ForbiddenError: as of `access_conversation`; only the owner may.
@@ -79,6 +81,7 @@ def conversation_delete(*, user: User, conversation_id: str) -> Conversation:
         turns = conversation.turns.filter(state__in=OPEN_STATES).select_related("answer")
         for turn in turns:
             turn_apply(turn, TurnEvent(What.STOP), revision=revision)
+        transaction.on_commit(partial(api.cache_forget_now, (str(conversation.id),)))
     return conversation
 
 

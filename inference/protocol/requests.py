@@ -188,12 +188,12 @@ class RerankRequest(_Utility):
 class ControlRequest(_Utility):
     """An administrator's order to an engine of a model.
 
-    clear_cache: forget the prompt cache of `of_owner` or of `conversation`; all of it without.
+    clear_cache: forget the prompt cache of `of_owner` or of `conversations`; all of it without.
     """
 
     action: Literal["drain", "clear_cache"] = "drain"
     of_owner: str = ""
-    conversation: str = ""
+    conversations: tuple[str, ...] = ()
     version: int = PROTOCOL_VERSION
 
 

@@ -185,7 +185,8 @@ class Intake:
         if isinstance(request, RenderRequest):
             return RenderResult(self._pipeline.render(request.prompt, now_at=request.submitted_at))
         if isinstance(request, ControlRequest) and request.action == "clear_cache":
-            self._hand_over(Purge(request.of_owner or None, request.conversation or None))
+            for conversation in request.conversations or (None,):
+                self._hand_over(Purge(request.of_owner or None, conversation))
             return ControlResult("the prompt cache is being cleared")
         raise NotSupportedError(f"{type(request).__name__} is not served by this engine")
 

@@ -12,6 +12,7 @@ from conversations import selectors, services
 from conversations.models import Conversation, Message, Turn
 from conversations.services.conversations import UNDO_KEEP
 from conversations.titles import TITLE_CHARS, title_from
+from inference.protocol.requests import ControlRequest
 from llamaweb.lib.errors import InvalidError, NotFoundError
 from tests.conversations.driving import Engine, say
 
@@ -113,3 +114,17 @@ def test_what_was_deleted_long_ago_is_removed(
     assert not Message.objects.exists()
     assert not Turn.objects.exists()
     assert services.turn_advance(turn.generation_id)
+
+
+def test_a_deletion_has_engines_forget_what_they_hold_of_it(
+    alice: Any,
+    chat: Conversation,
+    engine: Engine,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    engine.cancelled()  # a heartbeat: there is an engine
+    with django_capture_on_commit_callbacks(execute=True):
+        services.conversation_delete(user=alice, conversation_id=chat.id)
+    (claim,) = engine.queue.claim("mock", "e", slots=9, idle=True)
+    assert isinstance(claim.request, ControlRequest)
+    assert claim.request.conversations == (str(chat.id),)

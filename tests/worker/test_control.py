@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -26,13 +27,13 @@ def cached(bench: Bench, conversation: str) -> int:
     ("order", "kept"),
     [
         ({}, 0),
-        ({"conversation": "c1"}, 0),
-        ({"conversation": "c2"}, 199),
+        ({"conversations": ("c2", "c1")}, 0),
+        ({"conversations": ("c2", "c3")}, 199),
         ({"of_owner": "somebody:9"}, 199),
     ],
 )
 def test_the_cache_is_cleared_of_what_is_meant(
-    bench: Bench, order: dict[str, str], kept: int
+    bench: Bench, order: dict[str, Any], kept: int
 ) -> None:
     bench.start(num_slots=1)
     assert cached(bench, "c1") == 0
