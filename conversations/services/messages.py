@@ -79,7 +79,7 @@ def message_edit(
 ) -> Edit:
     """Write a message anew. A person's: beside the old one, with a new turn that answers it. An
     answer: beside the old one, as it stands. `in_place`: the old text is replaced, what follows
-    stays, nothing is answered.
+    stays, nothing is answered. `client_key`: sending the same request again makes nothing twice.
 
     Raises:
         InvalidError: the new text is out of bounds.
@@ -97,6 +97,9 @@ def message_edit(
         if in_place:
             return Edit(_replace(conversation, message, stored))
         if message.role != Message.Role.USER:
+            same = _newest_beside(message) if client_key else None
+            if same is not None and same.edited_at is not None and same.parts == stored:
+                return Edit(same)  # asked again after a lost reply
             return Edit(_add_beside(conversation, message, stored))
         turn = message_ask(
             conversation,
@@ -118,6 +121,16 @@ def _replace(
     message.revision = conversation_bump(conversation)
     message.save(update_fields=["parts", "edited_at", "revision"])
     return message
+
+
+def _newest_beside(message: Message) -> Message | None:
+    """The newest living sibling of a message of a locked conversation."""
+    conversation = message.conversation
+    rows = conversation.messages.filter(parent_id=message.parent_id, deleted_at=None)
+    newest = rows.exclude(id=message.id).order_by("-number").first()
+    if newest is not None:
+        newest.conversation = conversation
+    return newest
 
 
 def _add_beside(

@@ -113,3 +113,20 @@ def test_an_account_that_is_off_makes_nothing(alice: Any, engine: Engine) -> Non
         with pytest.raises(NotFoundError):
             make()
     assert counts() == [0, 0, 0, 0]
+
+
+def test_an_edited_answer_that_is_sent_again_stands_there_once(alice: Any, engine: Engine) -> None:
+    turn = engine.answer(start(alice), "old")
+
+    def edit(text: str, key: str) -> Message:
+        return services.message_edit(
+            user=alice, message_id=turn.answer_id, parts=(TextPart(text),), client_key=key
+        ).message
+
+    first = edit("new", "e1")
+    again = [edit("new", "e1"), *together(lambda: edit("new", "e1"))]
+    assert {message.id for message in again} == {first.id}
+    answers = Message.objects.filter(parent_id=turn.user_message_id)
+    assert [message.id for message in answers.order_by("number")] == [turn.answer_id, first.id]
+    assert edit("newer", "e2").id != first.id
+    assert answers.count() == 3
