@@ -111,6 +111,8 @@ class _Parser:
 
     def _rule(self) -> None:
         name = self._name()
+        if name in self.rules:  # llama.cpp keeps parts of both
+            raise self._unexpected("a rule is defined twice")
         self._space()
         self._expect("::=")
         self._space(newlines=True)

@@ -48,4 +48,6 @@ BAD = (
     'root ::= "a"\n  "b"',
     'root ::= "a" \0 "b"',
     'root = "a"',
+    'root ::= "a"\nroot ::= "b"',
+    'root ::= "a"\nx ::= "a"**\nx ::= ',
 )
