@@ -98,6 +98,16 @@ export const SCENES: Record<string, (app: FakeApp) => void> = {
   absent: (app) => {
     app.chat.isAbsent = true;
   },
+  /** Each message is taller than the window and than it is guessed to be. */
+  tall: (app) => {
+    const text = Array.from({ length: 80 }, (_, index) => `- ${String(index)}`).join("\n\n");
+    app.chat.path = [
+      shown("m1", "user", text),
+      shown("m2", "assistant", text),
+      shown("m3", "user", text),
+      shown("m4", "assistant", text),
+    ];
+  },
   huge: (app) => {
     app.conversations.rows = conversations(400);
     app.chat.path = Array.from({ length: 2000 }, (_, index) =>
