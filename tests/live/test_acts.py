@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from conversations.edge.live import act_runner
+from conversations.edge.live.act_runner import LiveActs
+from conversations.edge.live.frames import Act, ReplyFrame
+from conversations.edge.live.threads import LiveThreads
 from conversations.models import Conversation, Turn
 from inference.protocol.events import Delta
+from llamaweb.lib.errors import DeadlineError
 from tests.conversations.driving import Engine, say
-from tests.live.clients import Sockets
+from tests.live.clients import WAIT_S, Sockets
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PARTS = [{"type": "text", "text": "hello there"}]
@@ -128,3 +133,21 @@ async def test_what_nobody_expected_is_told_without_its_text(
     reply = await socket.act("conversation.create")
     assert reply["error"]["code"] == "failed"
     assert "secret" not in str(reply)
+
+
+async def test_a_reply_that_nobody_takes_in_ends_the_acts_quietly(alice: Any) -> None:
+    done: list[str] = []
+
+    async def reply(_frame: ReplyFrame) -> None:
+        raise DeadlineError("nothing was acknowledged")
+
+    threads = LiveThreads()
+    acts = LiveActs(alice, threads, reply=reply, done=lambda: done.append("done"))
+    for ref in ("1", "2"):
+        await acts.put(Act(type="act", ref=ref, name="nothing", args={}))
+    task = acts._task
+    assert task is not None
+    async with asyncio.timeout(WAIT_S):
+        await task  # with an exception nobody would ever ask for, the log had a traceback
+    assert done == ["done"]
+    threads.close()

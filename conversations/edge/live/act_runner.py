@@ -15,7 +15,7 @@ from conversations.edge.live.rate import Rate
 from conversations.edge.live.tasks_end import tasks_end
 from conversations.edge.live.threads import LiveThreads
 from llamaweb.accounts.models import User
-from llamaweb.lib.errors import BusyError, FailedError, LlamawebError
+from llamaweb.lib.errors import BusyError, DeadlineError, FailedError, LlamawebError
 
 log = logging.getLogger(__name__)
 
@@ -72,4 +72,7 @@ class LiveActs:
                 log.exception("an act failed")
                 reply.error = error_out(FailedError("this didn't work; the log says why"))
             self._done()
-            await self._reply(reply)
+            try:
+                await self._reply(reply)
+            except DeadlineError:  # the connection is ending for it, and takes no more acts
+                return

@@ -77,8 +77,8 @@ class Live:
 
     async def close(self) -> None:
         """Stop everything; the connection is gone or going."""
+        await self._acts.close()  # first: who was signed out does nothing more
         await tasks_end(self._tasks)
-        await self._acts.close()
         await self._follows.close_all()
         await self._watch.remove(self)
         if not self.ended.done():
