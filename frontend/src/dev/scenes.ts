@@ -55,7 +55,7 @@ export const SCENES: Record<string, (app: FakeApp) => void> = {
   queued: (app) =>
     running(app, "", {
       phase: "queued",
-      place: { ahead: 2, waiting: 5, reason: "the model is being loaded" },
+      place: { ahead: 2, waiting: 5, reason: "model qwen3-8b-instruct is loading" },
     }),
   prefill: (app) =>
     running(app, "", { phase: "prefill", prefill: { done: 5200, total: 11000, cached: 900 } }),
@@ -68,6 +68,7 @@ export const SCENES: Record<string, (app: FakeApp) => void> = {
       START,
       { state: "failed", turn: turn() },
       {
+        error_code: "engine_crashed",
         error_message: "The engine ended while it was writing; a new one has been started.",
       },
     ),

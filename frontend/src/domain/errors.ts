@@ -25,13 +25,13 @@ function make(code: string, message: string, retryable: boolean): ErrorOut {
   return { code, message, param: null, retryable, retry_after_s: null };
 }
 
-/** The code "offline" and "deadline" are the app's own; it says them in its own words. */
+/** The codes "offline" and "late" are the app's own; it says them in its own words. */
 export function unanswered(): CallError {
   return new CallError(make("offline", "The server can't be reached.", true), true);
 }
 
 export function late(): CallError {
-  return new CallError(make("deadline", "The server didn't answer in time.", true), true);
+  return new CallError(make("late", "The server didn't answer in time.", true), true);
 }
 
 /** The error in the body of a refused request; one made from the status if there is none. */

@@ -1,16 +1,12 @@
 import { de } from "./de";
 import { en, type Catalogue, type Plural } from "./en";
+import { fill, type Values } from "./fill";
 import { agoText, dateText } from "./format";
 
 export type { Catalogue, Plural } from "./en";
+export { fill } from "./fill";
 
 const catalogues: Readonly<Record<string, Catalogue>> = { en, de };
-type Values = Readonly<Record<string, string | number>>;
-
-/** Replace each `{name}` by its value; the result is text, never markup. */
-export function fill(text: string, values: Values): string {
-  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
-}
 
 /** The first of these languages that there is a catalogue for, else English. */
 export function languageOf(wanted: readonly string[]): string {

@@ -122,7 +122,7 @@ describe("a lost answer", () => {
     live.act.mockReturnValue(new Promise(() => undefined));
     const result = acts.run("turn.stop", { turn_id: "t" }).catch((error: unknown) => error);
     await vi.advanceTimersByTimeAsync(ACT_MS);
-    expect(await result).toMatchObject({ code: "deadline" });
+    expect(await result).toMatchObject({ code: "late" });
   });
 
   it("of a removal was the removal, if there is nothing to remove then", async () => {

@@ -59,5 +59,5 @@ it("tells no answer from a refusal", async () => {
 it("waits no longer than its deadline", async () => {
   server.answers = ["never"];
   const answer = rest.call("POST", "turns", {}, 20);
-  await expect(answer).rejects.toMatchObject({ code: "deadline", isUnanswered: true });
+  await expect(answer).rejects.toMatchObject({ code: "late", isUnanswered: true });
 });

@@ -50,13 +50,13 @@ test("a failed answer keeps its text, says why and can be tried again", async ()
 });
 
 test("the place in the queue is said in words", () => {
-  const place = { ahead: 2, waiting: 5, reason: "the model is being loaded" };
+  const place = { ahead: 2, waiting: 5, reason: "the disk is slow" };
   const message = shown("m2", "assistant", "", {
     state: "streaming",
     live: live({ phase: "queued", place }),
   });
   setUp(message);
-  expect(screen.getByText("3rd of 5 in the queue — the model is being loaded")).toBeTruthy();
+  expect(screen.getByText("3rd of 5 in the queue — the disk is slow")).toBeTruthy();
 });
 
 test("text of people is shown as it is", () => {

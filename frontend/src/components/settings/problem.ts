@@ -1,3 +1,5 @@
+import type { Catalogue } from "../../i18n/index.svelte";
+import { errorLine } from "../../i18n/server";
 import type { ErrorOut } from "../../types/api";
 
 /** What a store threw, if it is a refusal of the server. */
@@ -7,7 +9,11 @@ export function refusalOf(error: unknown): ErrorOut | null {
     : null;
 }
 
-/** A sentence for the person. */
-export function messageOf(error: unknown, otherwise: string): string {
-  return refusalOf(error)?.message ?? otherwise;
+/** A sentence for the person. What was wrong with a field the server says in their language. */
+export function messageOf(error: unknown, words: Catalogue): string {
+  const refusal = refusalOf(error);
+  if (refusal === null) {
+    return words.app.failed;
+  }
+  return refusal.param === null ? errorLine(words, refusal) : refusal.message;
 }
