@@ -193,23 +193,26 @@ class Generation(models.Model):
 
     id = models.CharField(primary_key=True, max_length=64)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="generations"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="generations",
+        verbose_name=_("owner"),
     )
-    model_name = models.CharField(max_length=MODEL_NAME_LEN)
+    model_name = models.CharField(_("model"), max_length=MODEL_NAME_LEN)
     request = models.TextField(help_text="the GenerateRequest as JSON")
-    state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
+    state = models.CharField(_("state"), max_length=12, choices=State.choices, default=State.QUEUED)
     parts = models.JSONField(default=list, help_text="[kind, text] runs of the answer")
-    finish_reason = models.CharField(max_length=32, blank=True)
-    error_code = models.CharField(max_length=32, blank=True)
+    finish_reason = models.CharField(_("ended by"), max_length=32, blank=True)
+    error_code = models.CharField(_("error"), max_length=32, blank=True)
     error_message = models.TextField(blank=True)
-    prompt_tokens = models.PositiveIntegerField(default=0)
-    completion_tokens = models.PositiveIntegerField(default=0)
-    cached_tokens = models.PositiveIntegerField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
+    prompt_tokens = models.PositiveIntegerField(_("prompt tokens"), default=0)
+    completion_tokens = models.PositiveIntegerField(_("answer tokens"), default=0)
+    cached_tokens = models.PositiveIntegerField(_("cached tokens"), default=0)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
     missing_since = models.DateTimeField(
         null=True, blank=True, help_text="since when the queue doesn't know it"
     )
-    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("generation")

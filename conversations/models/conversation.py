@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from llamaweb.lib.ids import new_id
 
@@ -30,7 +31,10 @@ class Conversation(models.Model):
 
     id = models.CharField(primary_key=True, max_length=ID_LEN, default=conversation_id)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="conversations"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="conversations",
+        verbose_name=_("owner"),
     )
     title = models.CharField(max_length=TITLE_LEN, blank=True)
     title_is_custom = models.BooleanField(default=False)
@@ -45,11 +49,13 @@ class Conversation(models.Model):
     client_key = models.CharField(max_length=CLIENT_KEY_LEN, blank=True)
     revision = models.PositiveBigIntegerField(default=1)
     last_number = models.PositiveIntegerField(default=0)
-    created_at = models.DateTimeField()
-    updated_at = models.DateTimeField(help_text="the last message or answer")
+    created_at = models.DateTimeField(_("created"))
+    updated_at = models.DateTimeField(_("changed"), help_text="the last message or answer")
     deleted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        verbose_name = _("conversation")
+        verbose_name_plural = _("conversations")
         indexes = [
             models.Index(
                 fields=["owner", "-updated_at", "-id"],

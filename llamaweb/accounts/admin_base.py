@@ -80,6 +80,13 @@ class Admin(_ModelAdmin):
         view = self.admin_site.admin_view(self.act_view)
         return [path("<path:object_id>/act/<slug:act>/", view, name=name), *super().get_urls()]
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Without filters the header has no "5 results (Show all)": it shows all already."""
+        found = super().get_changelist_instance(request)
+        if not found.query and not found.has_active_filters:
+            found.full_result_count = found.result_count
+        return found
+
     def act_view(self, request: HttpRequest, object_id: str, act: str) -> HttpResponse:
         """Do an act; back to where it was asked for."""
         if request.method != "POST":

@@ -48,11 +48,17 @@ def _end(request: HttpRequest, session: Any) -> str:
 class UserSessionAdmin(ReadOnlyAdmin):
     """Signed-in devices, without the key of the session."""
 
-    list_display = ("user", "ip", "agent", "created_at", "last_seen_at")
+    list_display = ("user", "address", "agent", "created_at", "last_seen_at")
     list_select_related = ("user",)
     search_fields = ("user__username", "ip")
-    fields = ("user", "ip", "user_agent", "created_at", "last_seen_at")
+    fields = ("user", "address", "user_agent", "created_at", "last_seen_at")
+    readonly_fields = ("address",)
     acts = (Act("end", _("End"), _end, permission="delete", is_dangerous=True),)
+
+    @admin.display(description=_("address"), ordering="ip")
+    def address(self, session: Any) -> str:
+        """Where it was last used from."""
+        return str(session.ip)
 
     @admin.display(description=_("browser"))
     def agent(self, session: Any) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 else:
     _UserAdmin = UserAdmin
 
+TWO_LISTS = ("llamaweb/two_lists.js",)
 # What only a superuser gives and takes.
 POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
@@ -87,6 +88,10 @@ class AuditedUserAdmin(_UserAdmin, Admin):
     list_filter_sheet = True
     readonly_fields = ("last_login", "date_joined")
     actions = ("deactivate", "end_sessions")
+
+    class Media:
+        js = TWO_LISTS
+
     acts = (
         Act("end-sessions", _("End all sessions"), _end_sessions),
         Act("activate", _("Activate"), _activate, is_open=lambda user: not user.is_active),
@@ -189,6 +194,9 @@ class AuditedGroupAdmin(GroupAdmin, Admin):
     """Groups: bundles of rights, so only superusers change them."""
 
     list_display = ("name",)
+
+    class Media:
+        js = TWO_LISTS
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Superusers."""

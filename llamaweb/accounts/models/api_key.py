@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from llamaweb.accounts.models.user import User
 
@@ -23,19 +24,22 @@ class ApiKey(models.Model):
     `prefix` is the recognisable start, for people. `last_used_at` is exact to a minute.
     """
 
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
-    name = models.CharField(max_length=100)
-    prefix = models.CharField(max_length=16)
+    user = models.ForeignKey(
+        User, on_delete=models.CASCADE, related_name="api_keys", verbose_name=_("user")
+    )
+    name = models.CharField(_("name"), max_length=100)
+    prefix = models.CharField(_("begins with"), max_length=16)
     digest = models.CharField(max_length=64, unique=True)
-    scopes = models.JSONField(default=list)
-    created_at = models.DateTimeField()
-    expires_at = models.DateTimeField(null=True, blank=True)
-    revoked_at = models.DateTimeField(null=True, blank=True)
-    last_used_at = models.DateTimeField(null=True, blank=True)
+    scopes = models.JSONField(_("scopes"), default=list)
+    created_at = models.DateTimeField(_("created"))
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
+    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
 
     class Meta:
         ordering: ClassVar = ["-created_at", "-id"]
-        verbose_name = "API key"
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"

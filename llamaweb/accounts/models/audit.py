@@ -74,19 +74,21 @@ class AuditEvent(models.Model):
     values, never secrets or prompt text.
     """
 
-    at = models.DateTimeField(db_index=True)
+    at = models.DateTimeField(_("when"), db_index=True)
     action = models.CharField(max_length=64)  # an AuditAction
     actor_id = models.BigIntegerField(null=True, db_index=True)
     actor_name = models.CharField(max_length=150, blank=True)
     object_type = models.CharField(max_length=64)
     object_id = models.CharField(max_length=64)
-    address = models.GenericIPAddressField(null=True)
+    address = models.GenericIPAddressField(_("address"), null=True)
     detail = models.JSONField(default=dict)
 
     objects = _AuditQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["-id"]
+        verbose_name = _("audit event")
+        verbose_name_plural = _("audit log")
         # _base_manager too: admin, refresh_from_db and cascades use it.
         base_manager_name = "objects"
 
