@@ -13,6 +13,7 @@ import pytest
 
 from inference.engine.config import EngineConfig
 from inference.engine.contract import Resume
+from inference.engine.costs import CacheCosts
 from inference.engine.engine import Engine
 from inference.engine.picking import Picker
 from inference.protocol.events import Delta, Event, TokenLogprobs
@@ -91,6 +92,14 @@ def test_an_identical_prompt_evaluates_one_token_and_says_the_same(
     assert_same_choices(cold, warm)
 
 
+@pytest.fixture
+def free_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a copy costs here and now, beside other programs, must not choose the way."""
+    monkeypatch.setattr(CacheCosts, "copy_s", lambda _costs: 0.0)
+    monkeypatch.setattr(CacheCosts, "save_s", lambda _costs, _num_bytes: 60.0)
+
+
+@pytest.mark.usefixtures("free_copies")
 def test_a_prefix_copied_to_another_stream_says_the_same(engine: Engine, ask_chat: AskChat) -> None:
     cold = run_one(engine, ask_chat("a", LONG + " Why?", sampling=GREEDY, limits=LIMITS))
     engine.clear_cache()
@@ -292,15 +301,17 @@ def test_graphs_are_reused_while_nobody_comes_or_goes(engine: Engine, ask_chat: 
     assert reused >= 0.95 * steps
 
 
+@pytest.mark.usefixtures("free_copies")
 def test_a_sequence_that_is_moved_says_the_same(engine: Engine, ask_chat: AskChat) -> None:
     alone = run_one(engine, ask_chat("a", QUESTIONS[0], sampling=GREEDY, limits=LIMITS))
     engine.clear_cache()
     moves = engine.stats()["cache_moves"]
+    endless = SamplingParams(temperature=0.0, ignore_eos=True)
+    stays = Limits(max_tokens=60)
+    engine.add(ask_chat("stays", QUESTIONS[2], owner="user:8", sampling=endless, limits=stays))
     for index in range(2):
         limits = Limits(max_tokens=2)
         engine.add(ask_chat(f"short{index}", QUESTIONS[1], owner=f"user:{index}", limits=limits))
-    engine.add(ask_chat("stays", QUESTIONS[2], owner="user:8", limits=Limits(max_tokens=30)))
-    engine.step()
     engine.add(ask_chat("moves", QUESTIONS[0], sampling=GREEDY, owner="user:9", limits=LIMITS))
     out = run(engine)
     assert engine.stats()["cache_moves"] > moves
