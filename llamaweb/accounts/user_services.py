@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import transaction
 
-from llamaweb.accounts.models import AuditAction, User
+from llamaweb.accounts.models import AuditAction, User, users_leave
 from llamaweb.accounts.services import audit_record
 
 # Everything of a user that a form may change, but for the password.
@@ -117,6 +117,7 @@ def users_delete(
     """Delete `users` with all that is theirs; each key is written down, too."""
     who: dict[str, Any] = {"actor": actor, "address": address}
     with transaction.atomic():
+        users_leave.send(User, user_ids=[user.pk for user in users])  # all locks before any removal
         for user in users:
             for key in user.api_keys.all():
                 audit_record(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llamaweb.accounts.models.api_key import ApiKey, Scope
 from llamaweb.accounts.models.audit import AppendOnlyError, AuditAction, AuditEvent
 from llamaweb.accounts.models.entry import Invite, SetupLink, SignupMode, SiteSettings
-from llamaweb.accounts.models.user import Language, Theme, User
+from llamaweb.accounts.models.user import Language, Theme, User, users_leave
 
 __all__ = [
     "ApiKey",
@@ -20,4 +20,5 @@ __all__ = [
     "SiteSettings",
     "Theme",
     "User",
+    "users_leave",
 ]

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.contrib.auth.models import AbstractUser, UserManager
 from django.db import models, transaction
 from django.db.models.functions import Lower
+from django.dispatch import Signal
 from django.utils.translation import gettext_lazy as _
+
+# Sent in the transaction that removes users, before anything goes; `user_ids`. What belongs to them
+# is locked then, so that others who change it meanwhile wait and don't deadlock.
+users_leave = Signal()
 
 
 class Theme(models.TextChoices):
@@ -67,3 +72,9 @@ class User(AbstractUser):
                 name="accounts_user_email_unique_if_given",
             )
         ]
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Remove the user with all that is theirs."""
+        with transaction.atomic():
+            users_leave.send(User, user_ids=[self.pk])
+            return super().delete(*args, **kwargs)
