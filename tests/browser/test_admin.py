@@ -1,0 +1,119 @@
+"""An administrator at work in the browser: models come, go and are watched (cases M, T11)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.journey import ANSWER_MS, DESK, RECONNECT_MS, Chat, words
+from tests.registry import gguf_files
+from tests.stack import Stack
+
+pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(300)]
+
+ADD = "/admin/inference/modelconfig/add/"
+LONG = words(300)
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One slot and a slow engine: somebody has to wait."""
+    env = {"LLAMAWEB_ENGINE_SLOTS": "1", "LLAMAWEB_MOCK_DELAY_MS": "25"}
+    with Stack(tmp_path_factory.mktemp("admin") / "data", env=env) as made:
+        made.wait_ready()
+        made.create_admin("alice")
+        made.create_user("bob")
+        yield made
+
+
+@pytest.fixture
+def alice(browser: Browser, stack: Stack) -> Iterator[Chat]:
+    """The administrator's chat; other tabs of the same profile are signed in."""
+    context = DESK.context(browser)
+    yield Chat.of(context, stack)
+    context.close()
+
+
+def admin_page(chat: Chat, path: str) -> Page:
+    page = chat.page.context.new_page()
+    page.goto(chat.stack.base_url + path)
+    return page
+
+
+def card(engines: Page, name: str) -> Locator:
+    """A model on the page of engines."""
+    heading = engines.get_by_role("heading", name=name, exact=True)
+    return engines.locator("section.lw-model", has=heading)
+
+
+def fill_and_save(page: Page, source: str, name: str) -> None:
+    page.locator("#id_source").fill(source)
+    page.locator("#id_name").fill(name)
+    page.locator("#id_load").uncheck(force=True)
+    page.get_by_role("button", name="Save", exact=True).click()
+
+
+def test_a_model_is_added_by_its_path_and_made_the_default(alice: Chat, tmp_path: Path) -> None:
+    page = admin_page(alice, ADD)
+    fill_and_save(page, str(tmp_path / "none.gguf"), "tiny")
+    form = page.locator("#modelconfig_form")
+    expect(form).to_contain_text("the file can't be read")
+    expect(page).to_have_url(re.compile(re.escape(ADD)))
+    (tmp_path / "text.gguf").write_text("not a model")
+    fill_and_save(page, str(tmp_path / "text.gguf"), "tiny")
+    expect(form).to_contain_text("this is not a GGUF file")
+    expect(page).to_have_url(re.compile(re.escape(ADD)))
+    (tmp_path / "tiny.gguf").write_bytes(gguf_files.model())
+    fill_and_save(page, str(tmp_path / "tiny.gguf"), "tiny")
+    expect(page.get_by_text("tiny was added.")).to_be_visible()
+    page.get_by_role("button", name="Make it the default").click()
+    expect(page.get_by_text("tiny is the default model.")).to_be_visible()
+    engines = admin_page(alice, "/admin/engines/")
+    expect(card(engines, "tiny")).to_contain_text("default")
+    expect(card(engines, "tiny")).to_contain_text("not loaded")
+    expect(card(engines, "mock").locator("[data-f=default]")).to_be_hidden()
+    mock = admin_page(alice, "/admin/inference/modelconfig/1/change/")
+    mock.get_by_role("button", name="Make it the default").click()
+    expect(mock.get_by_text("mock is the default model.")).to_be_visible()
+    expect(card(engines, "mock").locator("[data-f=default]")).to_be_visible()
+
+
+def test_engines_show_slots_and_who_waits(alice: Chat, browser: Browser, stack: Stack) -> None:
+    engines = admin_page(alice, "/admin/engines/")
+    mock = card(engines, "mock")
+    expect(mock).to_contain_text("0/1")
+    expect(mock).to_contain_text("Nobody waits.")
+    bob = Chat.of(DESK.context(browser), stack, "bob")
+    alice.send(LONG)
+    alice.wait_writing()
+    bob.send("and I")
+    expect(mock).to_contain_text("1/1")
+    expect(mock.locator("[data-f=running]")).to_have_text("1")
+    expect(mock.locator("[data-f=waiting]")).to_have_text("1")
+    expect(mock.locator("[data-f=owners]")).to_have_text("bob (1)")
+    alice.press("Stop")
+    bob.wait_done()
+    expect(mock).to_contain_text("Nobody waits.")
+    expect(mock).to_contain_text("0/1")
+    bob.page.context.close()
+
+
+def test_an_unloaded_model_says_so_and_retry_works_once_it_is_back(alice: Chat) -> None:
+    engines = admin_page(alice, "/admin/engines/")
+    mock = card(engines, "mock")
+    mock.get_by_role("button", name="Unload").click()
+    expect(engines.locator("#engines-notice")).to_have_text("mock is being unloaded.")
+    expect(mock.locator("[data-f=state]")).to_have_text("not loaded", timeout=RECONNECT_MS)
+    alice.send("hello")
+    expect(alice.answers.last).to_contain_text("The answer failed.", timeout=RECONNECT_MS)
+    expect(alice.answers.last).to_contain_text("model mock is not loaded")
+    mock.get_by_role("button", name="Load", exact=True).click()
+    expect(mock.locator("[data-f=state]")).to_have_text("ready", timeout=RECONNECT_MS)
+    alice.press("Retry")
+    expect(alice.answer).to_have_text("hello", timeout=ANSWER_MS)
+    alice.wait_done()
+    assert alice.stored_answer()["state"] == "done"
