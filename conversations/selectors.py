@@ -14,6 +14,7 @@ from conversations.contracts import Changes, ConversationView, Snapshot
 from conversations.cursors import cursor_read, cursor_write
 from conversations.mappers import conversation_view, message_view, turn_view
 from conversations.models import OPEN_STATES, Conversation, Message, Share, Turn
+from conversations.weights import last_within
 from llamaweb.lib.errors import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ MAX_LIST = 100  # conversations in one page
 PAGE_LEN = 50
 MAX_SNAPSHOT = 2_000  # messages in one answer; what holds more is read in pages of changes
 MAX_CHANGES = 500  # rows in one page of changes; a single revision is never cut
+MAX_STATE_BYTES = 8 * 1024 * 1024  # of messages in one answer, whichever; a revision isn't cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +97,36 @@ def conversation_snapshot(*, user: User, conversation_id: str) -> Snapshot:
     )
 
 
-def conversation_state(*, user: User, conversation_id: str) -> Snapshot | Changes:
+def conversation_state(
+    *, user: User, conversation_id: str, max_bytes: int | None = None
+) -> Snapshot | Changes:
     """All that lives in a conversation, or its first page if that is too much for one answer.
+    `max_bytes`: as of `conversation_changes`.
 
     Raises:
         NotFoundError: absent or not this user's.
     """
     living = Message.objects.filter(conversation_id=conversation_id, deleted_at=None)
-    if living.order_by().count() > MAX_SNAPSHOT:
-        return conversation_changes(user=user, conversation_id=conversation_id, since=0)
+    if (
+        living.order_by().count() > MAX_SNAPSHOT
+        or last_within(living, max_bytes or MAX_STATE_BYTES) is not None
+    ):
+        return conversation_changes(
+            user=user, conversation_id=conversation_id, since=0, max_bytes=max_bytes
+        )
     return conversation_snapshot(user=user, conversation_id=conversation_id)
 
 
 def conversation_changes(
-    *, user: User, conversation_id: str, since: int, limit: int = MAX_CHANGES
+    *,
+    user: User,
+    conversation_id: str,
+    since: int,
+    limit: int = MAX_CHANGES,
+    max_bytes: int | None = None,
 ) -> Changes:
-    """Rows that changed after revision `since`, oldest revision first.
+    """Rows that changed after revision `since`, oldest revision first, as many as `limit` rows and
+    `max_bytes` (MAX_STATE_BYTES) of messages hold; but always one revision.
 
     Raises:
         InvalidError: a limit out of bounds, or a revision that isn't there yet.
@@ -123,7 +139,7 @@ def conversation_changes(
         raise InvalidError(f"since must be 0 to {view.revision}", param="since")
     messages = Message.objects.filter(conversation_id=conversation_id, revision__gt=since)
     turns = _turns(conversation_id).filter(revision__gt=since)
-    upto = _page_end(messages, turns, limit)
+    upto = _page_end(messages, turns, limit, max_bytes or MAX_STATE_BYTES)
     if upto is not None:
         messages, turns = messages.filter(revision__lte=upto), turns.filter(revision__lte=upto)
     has_more = upto is not None and upto < view.revision
@@ -136,13 +152,19 @@ def conversation_changes(
     )
 
 
-def _page_end(messages: QuerySet[Message], turns: QuerySet[Turn], limit: int) -> int | None:
+def _page_end(
+    messages: QuerySet[Message], turns: QuerySet[Turn], limit: int, max_bytes: int
+) -> int | None:
     """The revision of the last row of a full page; None if there is only this page."""
     found: list[int] = []
     for rows in (messages, turns):
         found.extend(rows.order_by("revision").values_list("revision", flat=True)[: limit + 1])
     found.sort()
-    return found[limit - 1] if len(found) > limit else None
+    upto = found[limit - 1] if len(found) > limit else None
+    within = last_within(
+        messages if upto is None else messages.filter(revision__lte=upto), max_bytes
+    )
+    return upto if within is None else within
 
 
 def _turns(conversation_id: str) -> QuerySet[Turn]:

@@ -204,7 +204,9 @@ def test_a_long_one_is_read_in_pages(
 ) -> None:
     whole = chatter.state(chat_id)
     monkeypatch.setattr(selectors, "MAX_SNAPSHOT", 3)
-    monkeypatch.setattr(selectors.conversation_changes, "__kwdefaults__", {"limit": 4})
+    monkeypatch.setattr(
+        selectors.conversation_changes, "__kwdefaults__", {"limit": 4, "max_bytes": None}
+    )
     part = chatter.state(chat_id)
     assert part["has_more"]
     rows = {row["id"]: row for row in part["messages"]}

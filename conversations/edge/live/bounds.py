@@ -17,6 +17,7 @@ MAX_WAITING_ACTS: Final = 32  # acts of one connection run one after another
 MAX_WAITING_JOBS: Final = 64  # opens and closes that wait for the database
 ACT_S: Final = 30.0  # the deadline of one act
 READ_S: Final = 30.0  # the deadline of one read of the database
+READ_BYTES: Final = 2 * 1024 * 1024  # of messages held at once; the rest is read as it is sent
 
 WINDOW_BYTES: Final = 1024 * 1024  # sent and not acknowledged; then the server holds back …
 URGENT_BYTES: Final = 256 * 1024  # … but still answers acts and pings, up to this much more

@@ -80,9 +80,7 @@ class Follows:
         if followed is None:
             return
         try:
-            read = await self._threads.run(
-                conversation_read, self._user, conversation_id, followed.revision
-            )
+            read = await self._read(conversation_id, followed)
         except NotFoundError:
             await self.close(conversation_id, "gone")
             return
@@ -98,6 +96,20 @@ class Follows:
                 cursor = followed.cursors.pop(turn.generation_id, "")
                 followed.tails[key] = self._tail(conversation_id, turn, cursor)
         followed.cursors.clear()
+
+    async def _read(self, conversation_id: str, followed: _Followed) -> ConversationRead:
+        """The last page of what changed; those before it are sent, one at a time."""
+        read = await self._threads.run(
+            conversation_read, self._user, conversation_id, followed.revision
+        )
+        while read.has_more:
+            followed.shown = None  # whatever the last page holds, it must be sent
+            for frame in read.frames:
+                await self._send(frame)
+            read = await self._threads.run(
+                conversation_read, self._user, conversation_id, read.revision, before=read.before
+            )
+        return read
 
     async def say_why(self, reasons: Reasons) -> None:
         """See `Tail.say_why`."""

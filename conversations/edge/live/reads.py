@@ -7,20 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from conversations.edge.live.bounds import CHUNK_BYTES, CHUNK_MESSAGES
+from conversations.edge.live.bounds import CHUNK_BYTES, CHUNK_MESSAGES, READ_BYTES
 from conversations.edge.live.frames import ConversationFrame, FeedFrame
 from conversations.edge.mappers import conversation_out, state_out
 from conversations.edge.schemas import ConversationOut, ConversationState, MessageOut, TurnOut
 from conversations.feed import feed_changes
 from conversations.models import OPEN_STATES, Turn
-from conversations.selectors import conversation_changes, conversation_snapshot
+from conversations.selectors import conversation_changes, conversation_state
 from llamaweb.lib.errors import InvalidError
 
 if TYPE_CHECKING:
     from llamaweb.accounts.models import User
 
 ROW_BYTES = 400  # of a message or turn without its text, about
-MAX_PAGES = 4  # of changes; who is further behind begins anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +33,15 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class ConversationRead:
-    """Frames that bring a client up to `revision`, and what is being written at that revision."""
+    """Frames that bring a client up to `revision`, and what is being written at that revision.
+
+    `has_more`: read on from `revision`; until then a client has no more than revision `before`.
+    """
 
     frames: Sequence[ConversationFrame]
     revision: int
+    before: int
+    has_more: bool
     conversation: ConversationOut
     open_turns: tuple[OpenTurn, ...]
 
@@ -54,43 +58,49 @@ def feed_read(user: User, since: int | None) -> FeedFrame:
     )
 
 
-def conversation_read(user: User, conversation_id: str, since: int | None) -> ConversationRead:
-    """All of a conversation, or what changed after revision `since` if that can be told.
+def conversation_read(
+    user: User, conversation_id: str, since: int | None, *, before: int | None = None
+) -> ConversationRead:
+    """All of a conversation, or what changed after revision `since` if that can be told; a page of
+    about READ_BYTES of it. `before`: that of the page before, None for the first.
 
     Raises:
         NotFoundError: absent or not this user's.
+        InvalidError: the revision isn't there any more, in between two pages.
     """
-    states = None if since is None else _pages(user, conversation_id, since)
-    is_reset = states is None
-    if states is None:
-        snapshot = conversation_snapshot(user=user, conversation_id=conversation_id)
-        states = [state_out(snapshot)]
-    last = states[-1]
-    frames = [
-        frame
-        for index, state in enumerate(states)
-        for frame in _chunks(
-            state, before=since or 0, is_reset=is_reset, has_more=index < len(states) - 1
+    state = None if since is None else _changes(user, conversation_id, since, before)
+    is_reset = state is None
+    if state is None:
+        before = 0
+        state = state_out(
+            conversation_state(user=user, conversation_id=conversation_id, max_bytes=READ_BYTES)
         )
-    ]
+    elif before is None:
+        before = since or 0
+    turns = () if state.has_more else _open_turns(conversation_id, state.revision)
     return ConversationRead(
-        frames, last.revision, last.conversation, _open_turns(conversation_id, last.revision)
+        tuple(_chunks(state, before=before, is_reset=is_reset)),
+        state.revision,
+        before,
+        state.has_more,
+        state.conversation,
+        turns,
     )
 
 
-def _pages(user: User, conversation_id: str, since: int) -> list[ConversationState] | None:
-    """Pages of changes; None when the client had better begin anew."""
-    pages: list[ConversationState] = []
-    while len(pages) < MAX_PAGES:
-        try:
-            changes = conversation_changes(user=user, conversation_id=conversation_id, since=since)
-        except InvalidError:  # a revision that isn't there: of another database, say
-            return None
-        pages.append(state_out(changes))
-        if not changes.has_more:
-            return pages
-        since = changes.revision
-    return None
+def _changes(
+    user: User, conversation_id: str, since: int, before: int | None
+) -> ConversationState | None:
+    """None when the client must begin anew."""
+    try:
+        changes = conversation_changes(
+            user=user, conversation_id=conversation_id, since=since, max_bytes=READ_BYTES
+        )
+    except InvalidError:  # a revision that isn't there: of another database, say
+        if before is not None:
+            raise
+        return None
+    return state_out(changes)
 
 
 def _open_turns(conversation_id: str, upto: int) -> tuple[OpenTurn, ...]:
@@ -106,7 +116,7 @@ def _open_turns(conversation_id: str, upto: int) -> tuple[OpenTurn, ...]:
 
 
 def _chunks(
-    state: ConversationState, *, before: int, is_reset: bool, has_more: bool
+    state: ConversationState, *, before: int, is_reset: bool
 ) -> Iterator[ConversationFrame]:
     """`state` in frames of bounded size. All but the last say revision `before`: a client that is
     cut off in between asks for all of it again."""
@@ -121,10 +131,10 @@ def _chunks(
             mine += [turn for rest in turns.values() for turn in rest]
         yield ConversationFrame(
             conversation=state.conversation,
-            revision=state.revision if is_last and not has_more else before,
+            revision=state.revision if is_last and not state.has_more else before,
             messages=messages,
             turns=mine,
-            has_more=has_more or not is_last,
+            has_more=state.has_more or not is_last,
             reset=is_reset and index == 0,
         )
 
