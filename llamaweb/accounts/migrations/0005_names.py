@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AlterModelOptions(
             name='auditevent',
-            options={'base_manager_name': 'objects', 'ordering': ['-id'], 'verbose_name': 'audit event', 'verbose_name_plural': 'audit log'},
+            options={'base_manager_name': 'objects', 'ordering': ['-id'], 'verbose_name': 'audit event', 'verbose_name_plural': 'audit events'},
         ),
         migrations.AlterField(
             model_name='apikey',

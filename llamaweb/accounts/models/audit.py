@@ -88,7 +88,7 @@ class AuditEvent(models.Model):
     class Meta:
         ordering: ClassVar = ["-id"]
         verbose_name = _("audit event")
-        verbose_name_plural = _("audit log")
+        verbose_name_plural = _("audit events")
         # _base_manager too: admin, refresh_from_db and cascades use it.
         base_manager_name = "objects"
 
