@@ -17,11 +17,17 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
-from conversations.edge.errors import error_for_status, error_out, status_of
+from conversations.edge.errors import (
+    AWAY,
+    DATABASE_AWAY,
+    error_for_status,
+    error_out,
+    status_of,
+)
 from conversations.edge.replies import json_reply
 from conversations.edge.schemas import ErrorBody
 from inference.edge.errors import ErrorReply, error_body, error_reply
-from llamaweb.lib.errors import BusyError, InvalidError, LlamawebError
+from llamaweb.lib.errors import BusyError, InvalidError, LlamawebError, UnavailableError
 from llamaweb.lib.json_path import json_path
 
 log = structlog.get_logger(__name__)
@@ -107,6 +113,10 @@ def add_handlers(api: NinjaAPI, shape: Shape) -> None:
     def too_big(_request: HttpRequest, _error: Any) -> HttpResponse:
         return shape.plain(413, "the request body is too large", "")
 
+    def database_away(request: HttpRequest, error: Any) -> HttpResponse:
+        log.error("database_away", path=request.path, exc_info=error)
+        return shape.expected(UnavailableError(AWAY))
+
     def unexpected(request: HttpRequest, error: Any) -> HttpResponse:
         log.error("unexpected_error", path=request.path, exc_info=error)
         return internal_error(shape, request)
@@ -125,6 +135,7 @@ def add_handlers(api: NinjaAPI, shape: Shape) -> None:
         (Http404, absent),
         (RequestDataTooBig, too_big),
         (pydantic.ValidationError, unexpected_value),
+        *((kind, database_away) for kind in DATABASE_AWAY),
         (Exception, unexpected),
     )
     for kind, handler in handlers:

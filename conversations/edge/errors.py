@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
+
 from conversations.edge.schemas import ErrorOut
 from llamaweb.lib.errors import (
     AuthenticationError,
@@ -50,6 +52,9 @@ CODE_BY_STATUS = {
     429: "busy",
     503: "unavailable",
 }
+# The database is away, restarts, or gave up on a lock: the same again may do.
+DATABASE_AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError)
+AWAY = "the server can't reach its data at the moment; try again"
 MAX_SHOWN_CHARS = 500  # of a message that somebody else's code wrote
 
 

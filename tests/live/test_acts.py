@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import OperationalError
 
 from conversations.edge.live import act_runner
 from conversations.edge.live.act_runner import LiveActs
@@ -132,6 +133,19 @@ async def test_what_nobody_expected_is_told_without_its_text(
     socket = await sockets.greeted(alice)
     reply = await socket.act("conversation.create")
     assert reply["error"]["code"] == "failed"
+    assert "secret" not in str(reply)
+
+
+async def test_a_database_that_is_away_is_worth_another_try(
+    sockets: Sockets, alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: Any) -> None:
+        raise OperationalError("secret detail")
+
+    monkeypatch.setattr(act_runner, "act_run", fail)
+    socket = await sockets.greeted(alice)
+    reply = await socket.act("conversation.create")
+    assert (reply["error"]["code"], reply["error"]["retryable"]) == ("unavailable", True)
     assert "secret" not in str(reply)
 
 

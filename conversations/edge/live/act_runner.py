@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from conversations.edge.acts import act_run
-from conversations.edge.errors import error_out
+from conversations.edge.errors import AWAY, DATABASE_AWAY, error_out
 from conversations.edge.live.bounds import ACT_S, ACTS_BURST, ACTS_PER_S, MAX_WAITING_ACTS
 from conversations.edge.live.frames import Act, ReplyFrame
 from conversations.edge.live.instruments import count_refused
@@ -15,7 +15,13 @@ from conversations.edge.live.rate import Rate
 from conversations.edge.live.tasks_end import tasks_end
 from conversations.edge.live.threads import LiveThreads
 from llamaweb.accounts.models import User
-from llamaweb.lib.errors import BusyError, DeadlineError, FailedError, LlamawebError
+from llamaweb.lib.errors import (
+    BusyError,
+    DeadlineError,
+    FailedError,
+    LlamawebError,
+    UnavailableError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +74,9 @@ class LiveActs:
                 )
             except LlamawebError as error:
                 reply.error = error_out(error)
+            except DATABASE_AWAY as error:
+                log.warning("an act found no database: %s", type(error).__name__)
+                reply.error = error_out(UnavailableError(AWAY))
             except Exception:
                 log.exception("an act failed")
                 reply.error = error_out(FailedError("this didn't work; the log says why"))
