@@ -24,8 +24,8 @@ class Wire:
         await asyncio.sleep(0)
         self.frames.append(json.loads(text))
 
-    async def send(self, size: int = 0) -> None:
-        text = "x" * size
+    async def send(self, size: int = 0, character: str = "x") -> None:
+        text = character * size
         frame = StreamFrame(
             conversation_id="c", turn_id="t", generation_id="g", cursor="1:0",
             deltas=[("content", text)],
@@ -79,3 +79,9 @@ async def test_an_ack_of_what_was_not_sent_is_refused_and_an_old_one_ignored() -
     wire.window.ack(1)
     with pytest.raises(InvalidError):
         wire.window.ack(3)
+
+
+async def test_the_window_counts_bytes() -> None:
+    wire = Wire(window_bytes=1000)
+    await wire.send(400, "€")  # three bytes each
+    assert wire.window.is_full

@@ -58,7 +58,7 @@ class Window:
             self._n += 1
             frame.n = self._n
             text = frame.model_dump_json()
-            size = len(text)  # characters; text beyond ASCII counts a little less
+            size = len(text) if text.isascii() else len(text.encode())
             self._sent.append((self._n, size))
             self._unacked_bytes += size
             await self._write(text)
