@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from llamaweb.accounts.models import AuditAction, Invite, User
 from llamaweb.accounts.services import audit_record
+from llamaweb.accounts.site_services import site_settings_lock
 from llamaweb.accounts.tokens import MAX_TOKEN_LEN, new_token, token_digest
 from llamaweb.lib.errors import InvalidError
 
@@ -41,6 +42,9 @@ def invite_create(
     _check(note, expires_at, now)
     raw = new_token()
     with transaction.atomic():
+        site_settings_lock()  # one after another, or side by side they would pass the bound
+        if usable_invites(now).count() >= MAX_OPEN_INVITES:
+            raise InvalidError(f"there may be {MAX_OPEN_INVITES} open invites; revoke one first")
         invite = Invite.objects.create(
             digest=token_digest(KIND, raw),
             note=note.strip(),
@@ -65,8 +69,6 @@ def _check(note: str, expires_at: dt.datetime, now: dt.datetime) -> None:
     if not now < expires_at <= now + dt.timedelta(days=MAX_DAYS):
         message = f"the expiry must lie in the future, at most {MAX_DAYS} days away"
         raise InvalidError(message, param="expires_at")
-    if usable_invites(now).count() >= MAX_OPEN_INVITES:
-        raise InvalidError(f"there may be {MAX_OPEN_INVITES} open invites; revoke one first")
 
 
 def usable_invites(now: dt.datetime | None = None) -> QuerySet[Invite]:

@@ -43,19 +43,28 @@ def password_change(*, request: HttpRequest, current: str, new: str) -> None:
     assert isinstance(user, User)
     address = request.META.get("REMOTE_ADDR")
     if not password_check(user=user, password=current, address=address):
-        raise InvalidError(_("The current password is wrong."), param="current")
+        raise _wrong()
     try:
         validate_password(new, user)
     except ValidationError as error:
         raise InvalidError(" ".join(error.messages), param="new") from error
     before = request.session.session_key
     with transaction.atomic():
+        row = User.objects.select_for_update().get(pk=user.pk)
+        if row.password != user.password:  # changed meanwhile, with it the key of this session
+            if row.check_password(new):
+                return  # the same again
+            raise _wrong()
         password_set(user=user, new=new, keep_session=before, actor=user, address=address)
         update_session_auth_hash(request, user)  # the key changes with it
         request.session.save()
         UserSession.objects.filter(session_key=before).update(
             session_key=request.session.session_key
         )
+
+
+def _wrong() -> InvalidError:
+    return InvalidError(_("The current password is wrong."), param="current")
 
 
 def password_set(
