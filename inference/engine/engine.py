@@ -15,8 +15,10 @@ from inference.engine.constraints import ConstraintError
 from inference.engine.contract import EngineEvent, SequenceRequest
 from inference.engine.costs import CacheCosts
 from inference.engine.errors import NoRoomError
+from inference.engine.leaders import find_leader
 from inference.engine.picking import Outcome, Picker
-from inference.engine.prompt_cache import PromptCache, Reuse, find_leader
+from inference.engine.prompt_cache import PromptCache
+from inference.engine.reuse import Reuse
 from inference.engine.room import last_asked, no_room, shrink
 from inference.engine.scheduler import Group, GroupTurns, PrefillScheduler, Work, group_of
 from inference.engine.sequence import Phase, Sequence

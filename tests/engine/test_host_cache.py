@@ -9,7 +9,7 @@ from inference.engine.config import EngineConfig
 from inference.engine.engine import Engine
 from inference.engine.host_cache import Belonging, HostCache, StoredState
 from inference.engine.prefix import CacheKey
-from inference.engine.prompt_cache import Reuse, Way
+from inference.engine.reuse import Reuse, Way
 from inference.protocol.events import Finished
 from inference.protocol.params import ContextParams, Limits
 from tests.engine.driving import ask, backend_of, make_engine, run, run_one, started, text_of

@@ -9,7 +9,7 @@ import pytest
 
 from inference.engine.engine import Engine
 from inference.engine.factory import build_engine
-from inference.engine.prompt_cache import Reuse, Way
+from inference.engine.reuse import Reuse, Way
 from inference.protocol.events import Event
 from inference.protocol.params import Limits, SamplingParams
 from tests.engine.driving import collect, run, run_one, started
