@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from conversations import selectors
+from conversations.edge.act_rate import act_take
 from conversations.edge.acts import act_run
 from conversations.edge.mappers import conversation_out, state_out
 from conversations.edge.replies import json_of, json_reply, user_of
@@ -137,5 +138,9 @@ async def message_delete(request: HttpRequest, id: str) -> HttpResponse:
 async def _act(
     request: HttpRequest, name: str, args: dict[str, object], *, status: int = 200
 ) -> HttpResponse:
-    result = await in_database(act_run)(user_of(request), name, args)
-    return json_reply(result, status)
+    def act() -> ActResult:
+        user = user_of(request)
+        act_take(user)
+        return act_run(user, name, args)
+
+    return json_reply(await in_database(act)(), status)

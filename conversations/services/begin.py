@@ -11,9 +11,13 @@ from conversations.feed import feed_touch
 from conversations.models import Conversation
 from conversations.services.nodes import client_key_check
 from inference import api
+from llamaweb.lib.errors import InvalidError
 
 if TYPE_CHECKING:
     from llamaweb.accounts.models import User
+
+# Of one owner, deleted ones that can still be restored included. Side by side a few more may pass.
+MAX_CONVERSATIONS = 20_000
 
 
 def conversation_begin(
@@ -23,7 +27,7 @@ def conversation_begin(
     inside a transaction. Two at once: the second waits for the first and finds its conversation.
 
     Raises:
-        InvalidError: no client key.
+        InvalidError: no client key, or MAX_CONVERSATIONS are there.
         NotFoundError: as of `access_conversation`; no such model.
     """
     client_key_check(client_key)
@@ -45,5 +49,10 @@ def conversation_begin(
         home_id = known.values_list("id", flat=True).get()
     conversation = access_conversation(user, home_id, own=True, lock=True)
     if conversation.id == new.id:
+        if Conversation.objects.filter(owner=user).count() > MAX_CONVERSATIONS:
+            raise InvalidError(
+                f"you have {MAX_CONVERSATIONS} conversations, as many as there may be; delete some "
+                "(they count for another day)"
+            )
         feed_touch(conversation)
     return conversation

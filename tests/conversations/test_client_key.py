@@ -14,6 +14,7 @@ from conversations import services
 from conversations.feed import feed_changes
 from conversations.models import Conversation, Message, Turn
 from conversations.parts import TextPart
+from conversations.services import begin
 from inference.models import Generation
 from llamaweb.lib.errors import InvalidError, LlamawebError, NotFoundError
 from tests.conversations.driving import Engine
@@ -130,3 +131,18 @@ def test_an_edited_answer_that_is_sent_again_stands_there_once(alice: Any, engin
     assert [message.id for message in answers.order_by("number")] == [turn.answer_id, first.id]
     assert edit("newer", "e2").id != first.id
     assert answers.count() == 3
+
+
+def test_an_owner_has_a_bound_that_a_repeated_request_doesnt_meet(
+    alice: Any, bob: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(begin, "MAX_CONVERSATIONS", 2)
+    first = start(alice, "key")
+    services.conversation_create(user=alice)
+    with pytest.raises(InvalidError, match="you have 2 conversations"):
+        services.conversation_create(user=alice)
+    with pytest.raises(InvalidError, match="delete some"):
+        start(alice, "other")
+    assert start(alice, "key").id == first.id
+    assert Conversation.objects.filter(owner=alice).count() == 2
+    services.conversation_create(user=bob)
