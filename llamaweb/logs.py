@@ -1,7 +1,7 @@
 """Structured logs on standard error: one line an event, with request and generation ids.
 
 Both structlog and plain `logging` end here. Nothing logs prompt text; `hide_query` keeps what
-people put into addresses out as well.
+people put into addresses out as well, and `llamaweb.log_errors` the rows that databases quote.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
+
+from llamaweb.log_errors import QuietArguments, exceptions_as_text
 
 # The other formatters print local variables, which may hold prompt text.
 _PLAIN = structlog.dev.plain_traceback
@@ -70,7 +72,7 @@ def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:
         if as_json
         else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=_PLAIN)
     )
-    last = [structlog.processors.format_exc_info, renderer] if as_json else [renderer]
+    last = [exceptions_as_text, renderer]
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -81,8 +83,14 @@ def logging_config(*, level: str, as_json: bool) -> dict[str, Any]:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
             }
         },
-        "filters": {"faults": {"()": _Faults}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+        "filters": {"faults": {"()": _Faults}, "quiet": {"()": QuietArguments}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "structured",
+                "filters": ["quiet"],
+            }
+        },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             # Django's own handlers would write everything twice or as mail.
