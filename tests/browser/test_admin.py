@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,24 +17,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(300)]
 ADD = "/admin/inference/modelconfig/add/"
 LONG = words(300)
 
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One slot and a slow engine: somebody has to wait."""
-    env = {"LLAMAWEB_ENGINE_SLOTS": "1", "LLAMAWEB_MOCK_DELAY_MS": "25"}
-    with Stack(tmp_path_factory.mktemp("admin") / "data", env=env) as made:
-        made.wait_ready()
-        made.create_admin("alice")
-        made.create_user("bob")
-        yield made
-
-
-@pytest.fixture
-def alice(browser: Browser, stack: Stack) -> Iterator[Chat]:
-    """The administrator's chat; other tabs of the same profile are signed in."""
-    context = DESK.context(browser)
-    yield Chat.of(context, stack)
-    context.close()
+# One slot and a slow engine: somebody has to wait.
+ENV = {"LLAMAWEB_ENGINE_SLOTS": "1", "LLAMAWEB_MOCK_DELAY_MS": "25"}
 
 
 def admin_page(chat: Chat, path: str) -> Page:
@@ -87,6 +70,7 @@ def test_engines_show_slots_and_who_waits(alice: Chat, browser: Browser, stack: 
     mock = card(engines, "mock")
     expect(mock).to_contain_text("0/1")
     expect(mock).to_contain_text("Nobody waits.")
+    stack.create_user("bob")
     bob = Chat.of(DESK.context(browser), stack, "bob")
     alice.send(LONG)
     alice.wait_writing()

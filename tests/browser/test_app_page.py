@@ -51,7 +51,6 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def alice(browser: Browser, stack: Stack) -> Alice:
-    stack.create_admin("alice")
     context = LOOKS[0].context(browser)
     page = context.new_page()
     sign_in(page, stack)

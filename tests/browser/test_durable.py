@@ -6,42 +6,24 @@ On the mock engine, which gives the message back, slowly.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.journey import DESK, RECONNECT_MS, SOON_MS, Chat, words
+from tests.browser.journey import RECONNECT_MS, SOON_MS, Chat, words
 from tests.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(420)]
 
-DELAY_MS = 15
+# Two web processes and a slow engine.
+ENV = {
+    "LLAMAWEB_MOCK_DELAY_MS": "15",
+    "LLAMAWEB_WEB_WORKERS": "2",
+    "LLAMAWEB_ENGINE_CONTEXT": "16384",
+}
 TEXT = words(120)  # about 9 s
 LONG_TEXT = words(450)  # about 35 s
 OFFLINE_MS = 20_000
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Two web processes and a slow engine."""
-    env = {
-        "LLAMAWEB_MOCK_DELAY_MS": str(DELAY_MS),
-        "LLAMAWEB_WEB_WORKERS": "2",
-        "LLAMAWEB_ENGINE_CONTEXT": "16384",
-    }
-    with Stack(tmp_path_factory.mktemp("durable") / "data", env=env) as made:
-        made.wait_ready()
-        made.create_admin("alice")
-        yield made
-
-
-@pytest.fixture
-def alice(browser: Browser, stack: Stack) -> Iterator[Chat]:
-    """A new chat in a new profile."""
-    context = DESK.context(browser)
-    yield Chat.of(context, stack)
-    context.close()
 
 
 def test_a_reload_shows_the_text_so_far_at_once_and_goes_on(alice: Chat) -> None:

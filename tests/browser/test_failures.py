@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.browser.journey import DESK, RECONNECT_MS, Chat, words
+from tests.browser.journey import RECONNECT_MS, Chat, words
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(300)]
 
 TEXT = words(20)
 FAIL_AFTER = 40  # tokens
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An engine that fails each answer after 40 tokens, and takes no long prompts."""
-    env = {
-        "LLAMAWEB_MOCK_DELAY_MS": "5",
-        "LLAMAWEB_MOCK_FAIL_AFTER": str(FAIL_AFTER),
-        "LLAMAWEB_ENGINE_CONTEXT": "512",
-    }
-    with Stack(tmp_path_factory.mktemp("failures") / "data", env=env) as made:
-        made.wait_ready()
-        made.create_admin("alice")
-        yield made
-
-
-@pytest.fixture
-def alice(browser: Browser, stack: Stack) -> Iterator[Chat]:
-    """A new chat in a new profile."""
-    context = DESK.context(browser)
-    yield Chat.of(context, stack)
-    context.close()
+# An engine that fails each answer, and takes no long prompts.
+ENV = {
+    "LLAMAWEB_MOCK_DELAY_MS": "5",
+    "LLAMAWEB_MOCK_FAIL_AFTER": str(FAIL_AFTER),
+    "LLAMAWEB_ENGINE_CONTEXT": "512",
+}
 
 
 def test_a_failed_answer_keeps_its_text_and_can_be_tried_again(alice: Chat) -> None:

@@ -12,24 +12,15 @@ from tests.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(300)]
 
-DELAY_MS = 15
+# Two web processes and a slow engine.
+ENV = {
+    "LLAMAWEB_MOCK_DELAY_MS": "15",
+    "LLAMAWEB_WEB_WORKERS": "2",
+    "LLAMAWEB_ENGINE_CONTEXT": "16384",
+}
 TEXT = words(120)  # about 9 s
 LONG_TEXT = words(250)  # about 20 s
 SLOW_MS = 20_000  # three failed tries come before the fallback
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Two web processes and a slow engine."""
-    env = {
-        "LLAMAWEB_MOCK_DELAY_MS": str(DELAY_MS),
-        "LLAMAWEB_WEB_WORKERS": "2",
-        "LLAMAWEB_ENGINE_CONTEXT": "16384",
-    }
-    with Stack(tmp_path_factory.mktemp("fallback") / "data", env=env) as made:
-        made.wait_ready()
-        made.create_admin("alice")
-        yield made
 
 
 class Proxy:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -13,17 +12,10 @@ from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.model, pytest.mark.timeout(420)]
 
+ENV = {"LLAMAWEB_ENGINE": "llama", "LLAMAWEB_ENGINE_THREADS": "1"}
+HAS_NOBODY = True  # at first
 LINK_RE = r"http://\S+/setup/\S+/"
 QUESTION = "Write one sentence about the sea."
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A fresh server on the starter model: nobody has an account."""
-    env = {"LLAMAWEB_ENGINE": "llama", "LLAMAWEB_ENGINE_THREADS": "1"}
-    with Stack(tmp_path_factory.mktemp("first") / "data", env=env) as made:
-        made.wait_ready()
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(300)]
 
+ENV = {"LLAMAWEB_ENGINE_CONTEXT": "16384"}
 # Each would call `pwned` or ask http://evil.example for something, somewhere.
 ATTACKS = (
     "<img src=x onerror=pwned()>",
@@ -81,16 +82,6 @@ class Watched:
         assert [url for url in self.urls if not url.startswith(own)] == []
         assert self.dialogs == []
         assert self.chat.page.evaluate("window.ran") == []
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The mock engine gives each attack back as the model's own words."""
-    env = {"LLAMAWEB_ENGINE_CONTEXT": "16384"}
-    with Stack(tmp_path_factory.mktemp("hostile") / "data", env=env) as made:
-        made.wait_ready()
-        made.create_admin("alice")
-        yield made
 
 
 @pytest.fixture

@@ -100,12 +100,8 @@ class Visitor:
 Open = Callable[[tuple[Look, str]], Visitor]
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    env = {"LLAMAWEB_LOGIN_RATE": "3", "LLAMAWEB_LOGIN_ADDRESS_RATE": "1000"}
-    with Stack(tmp_path_factory.mktemp("pages") / "data", env=env) as made:
-        made.wait_ready()
-        yield made
+ENV = {"LLAMAWEB_LOGIN_RATE": "3", "LLAMAWEB_LOGIN_ADDRESS_RATE": "1000"}
+HAS_NOBODY = True  # at first
 
 
 @pytest.fixture
