@@ -164,6 +164,18 @@ async def test_a_session_that_ends_says_so_and_ends_the_stream(
     assert (await streams.get(session)).status_code == 401
 
 
+async def test_a_stream_ends_before_the_web_server_would_cut_it(
+    streams: Streams, alice: Any, chat: Any, settings: Any
+) -> None:
+    settings.REQUEST_TIMEOUT_S = 1
+    stream = await streams.open(await sync_to_async(session_of)(alice), f"?open={chat.id}@-")
+    while (frame := await stream.next()) is not None:
+        last = frame
+    assert (last["type"], last["error"]["code"]) == ("error", "unavailable")
+    assert last["error"]["retryable"]
+    assert chat.id in stream.view.chats  # it lived till then
+
+
 async def test_who_may_not(streams: Streams, alice: Any, carol: Any, chat: Any) -> None:
     key = await sync_to_async(make_key)(alice)
     for headers in ({}, {"authorization": f"Bearer {key}"}, {"x-api-key": key}):

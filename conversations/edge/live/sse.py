@@ -43,11 +43,13 @@ from llamaweb.lib.errors import (
     ForbiddenError,
     InvalidError,
     LlamawebError,
+    UnavailableError,
 )
 
 PING: Final = b":\n\n"
 MAX_WAITING_FRAMES: Final = 16  # between the connection's tasks and the response
 GONE: Final = 1006
+LONG_ENOUGH: Final = "a stream ends after a while; connect again"
 # Line ends for some clients, though not for the format: written as JSON escapes.
 _LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 
@@ -82,7 +84,7 @@ async def live(request: HttpRequest) -> StreamingHttpResponse:
     if found is None:
         raise AuthenticationError(SIGNED_OUT)
     return StreamingHttpResponse(
-        EventStream(_events(found, wanted, settings.SSE_PING_S)),
+        EventStream(_events(found, wanted, settings.SSE_PING_S, settings.REQUEST_TIMEOUT_S)),
         content_type="text/event-stream",
         headers={"X-Accel-Buffering": "no", "Cache-Control": "no-cache"},
     )
@@ -189,10 +191,16 @@ class EventStream:
 _closing: set[asyncio.Task[None]] = set()  # the loop keeps only weak references
 
 
-async def _events(found: SignIn, wanted: Wanted, ping_s: float) -> AsyncGenerator[bytes, None]:
+async def _events(
+    found: SignIn, wanted: Wanted, ping_s: float, life_s: float
+) -> AsyncGenerator[bytes, None]:
+    """`life_s`: the web server would cut the response soon after, without a last frame."""
+    loop = asyncio.get_running_loop()
+    until_ts = loop.time() + life_s
     yield PING  # the head goes out with the first bytes
     outlet = _Outlet()
     live = Live(found, watch_here(), outlet.send)  # not before: the Watch ends with its last one
+    timer = loop.call_at(until_ts, live.end, UnavailableError(LONG_ENOUGH))
     code = GONE
     count_opened("sse")
     try:
@@ -211,6 +219,7 @@ async def _events(found: SignIn, wanted: Wanted, ping_s: float) -> AsyncGenerato
         code = close_code_for(reason)
         yield outlet.last(reason)
     finally:
+        timer.cancel()
         count_closed("sse", code)
         await live.close()
 
