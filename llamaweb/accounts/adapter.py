@@ -37,7 +37,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     }
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Nothing: `ThrottledBackend` counts, by address and name: nobody locks out other addresses."""
+        """Nothing: `ThrottledBackend` counts, by address and name."""
 
     def authenticate(self, request: HttpRequest, **credentials: Any) -> User | None:
         """The user, or None; too many failures are an error of the form.
