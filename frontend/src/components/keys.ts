@@ -1,6 +1,12 @@
 /** What a key does that is pressed anywhere on the page. */
 export type KeyAct = "new" | "stop" | "focus" | "help";
 
+/** Whether an input method is at work: its Enter and Escape aren't the page's. Safari says so by
+    the code only. */
+export function isComposing(event: KeyboardEvent): boolean {
+  return event.isComposing || event.keyCode === 229;
+}
+
 /** null: nothing, or what it does in a field. */
 export function keyActOf(event: KeyboardEvent): KeyAct | null {
   const hasCommand = event.ctrlKey || event.metaKey;
@@ -8,7 +14,7 @@ export function keyActOf(event: KeyboardEvent): KeyAct | null {
     return "new";
   }
   if (event.key === "Escape") {
-    return event.isComposing ? null : "stop";
+    return isComposing(event) ? null : "stop";
   }
   const isWriting =
     event.target instanceof Element && event.target.matches("input, textarea, select");

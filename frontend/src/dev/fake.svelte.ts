@@ -38,7 +38,10 @@ export class FakeChat implements Chat {
   stop = () => this.#note("stop");
   retry = (id: string) => this.#note("retry", id);
   regenerate = (id: string) => this.#note("regenerate", id);
-  edit = (id: string, text: string) => this.#note("edit", id, text);
+  edit(id: string, text: string): Promise<boolean> {
+    this.calls.push(["edit", id, text]);
+    return Promise.resolve(this.error === null);
+  }
   remove = (id: string) => this.#note("remove", id);
   select = (id: string) => this.#note("select", id);
   dismissError(): void {

@@ -223,14 +223,15 @@ export class ChatStore implements Chat {
     await this.#do("message.regenerate", args);
   }
 
-  async edit(messageId: string, text: string, inPlace = false): Promise<void> {
-    await this.#do("message.edit", {
+  async edit(messageId: string, text: string, inPlace = false): Promise<boolean> {
+    const result = await this.#do("message.edit", {
       message_id: messageId,
       parts: partsFrom(text),
       in_place: inPlace,
       model_name: this.#model,
       client_key: newKey(),
     });
+    return result !== null;
   }
 
   async remove(messageId: string): Promise<void> {

@@ -77,8 +77,8 @@ export interface Chat {
   stop(): Promise<void>;
   retry(turnId: string): Promise<void>;
   regenerate(messageId: string, modelName?: string): Promise<void>;
-  /** A sibling with other text; of one's own message: it is answered too. */
-  edit(messageId: string, text: string, inPlace?: boolean): Promise<void>;
+  /** A sibling with other text; of one's own message: it is answered too. False: it was refused. */
+  edit(messageId: string, text: string, inPlace?: boolean): Promise<boolean>;
   remove(messageId: string): Promise<void>;
   /** Show the branch with this message. */
   select(messageId: string): Promise<void>;

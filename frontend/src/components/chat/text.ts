@@ -1,4 +1,5 @@
 import type { PartOut } from "../../types/api";
+import { isComposing } from "../keys";
 
 /** All text of a message, or its reasoning. */
 export function textOf(parts: readonly PartOut[], type: "text" | "reasoning" = "text"): string {
@@ -16,8 +17,7 @@ export function excessOf(text: string, limit: number): number {
 
 /** Whether a key in a message field sends it. While an input method composes, Enter is its own. */
 export function isSendKey(event: KeyboardEvent, isTouch: boolean): boolean {
-  const isComposing = event.isComposing || event.keyCode === 229;
-  if (event.key !== "Enter" || isComposing || event.shiftKey || event.altKey) {
+  if (event.key !== "Enter" || isComposing(event) || event.shiftKey || event.altKey) {
     return false;
   }
   // On a touch keyboard there is no Shift+Enter; there the button sends.
