@@ -157,6 +157,6 @@ export class FakeApp implements App {
     }
   }
   reconnectNow(): void {
-    this.connection = "connecting";
+    this.retryAt = null;
   }
 }

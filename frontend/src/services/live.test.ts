@@ -79,7 +79,12 @@ describe("the connection", () => {
       await vi.advanceTimersByTimeAsync(0);
     }
     expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
-    expect(states).toContain("offline");
+    // Said once, not with each try.
+    expect(states).toEqual(["connecting", "live", "connecting", "offline"]);
+    expect(client.changed).toHaveBeenCalledWith("offline", null);
+    await vi.advanceTimersByTimeAsync(30_000);
+    connect();
+    expect(states.at(-1)).toBe("live");
   });
 
   it("tries at once when the browser is online or looked at again", async () => {

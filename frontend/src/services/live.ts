@@ -52,6 +52,8 @@ export class Live {
   readonly #readyWaiters = new Set<() => void>();
   #numUnopened = 0;
   #hasFallback = false;
+  /** Since the last try that was worth to be called offline, until one succeeds. */
+  #isOffline = false;
   #isStopped = true;
 
   constructor(client: LiveClient) {
@@ -303,15 +305,18 @@ export class Live {
       return;
     }
     if (this.#socket.link?.isReady === true) {
+      this.#isOffline = false;
       this.#client.changed("live", null);
     } else if (this.#events.link?.isReady === true) {
+      this.#isOffline = false;
       this.#client.changed("fallback", null);
     } else {
       const tries = [this.#socket.retryAt, this.#events.retryAt].filter((at) => at !== null);
       const isTrying = this.#socket.link !== null || this.#events.link !== null;
       const retryAt = isTrying || tries.length === 0 ? null : Math.min(...tries);
       const isLong = retryAt !== null && retryAt - Date.now() > SHORT_WAIT_MS;
-      this.#client.changed(isLong ? "offline" : "connecting", isLong ? retryAt : null);
+      this.#isOffline ||= isLong;
+      this.#client.changed(this.#isOffline ? "offline" : "connecting", isLong ? retryAt : null);
     }
   }
 }

@@ -130,6 +130,15 @@ export class AppStore implements App {
     }
   }
 
+  /** It was absent and isn't any more. */
+  #followAgain(id: string): void {
+    const chat = this.#chats.get(id);
+    if (chat?.isAbsent === true) {
+      chat.revive();
+      this.#follow(chat);
+    }
+  }
+
   /** Used now; the one that wasn't for the longest time is let go. */
   #use(id: string, chat: ChatStore): void {
     this.#chats.delete(id);
@@ -158,6 +167,8 @@ export class AppStore implements App {
     switch (frame.type) {
       case "feed":
         this.conversations.take(frame);
+        // Given back elsewhere: by another tab, or by whoever shares it.
+        frame.conversations.forEach(({ id }) => this.#followAgain(id));
         break;
       case "conversation":
         this.#chats.get(frame.conversation.id)?.take(frame);
@@ -190,11 +201,7 @@ export class AppStore implements App {
 
   #restored(id: string): void {
     const isBack = this.#leftId === id && this.#chat === this.#blank && this.#blank.isUntouched;
-    const chat = this.#chats.get(id);
-    if (chat?.isAbsent === true) {
-      chat.revive();
-      this.#follow(chat);
-    }
+    this.#followAgain(id);
     if (isBack) {
       this.open(id);
     }

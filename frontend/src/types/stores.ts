@@ -16,7 +16,8 @@ import type {
   TurnOut,
 } from "./api";
 
-/** "fallback": live through SSE. "offline": retrying; `retryAt` (ms since the epoch) says when. */
+/** "fallback": live through SSE. "offline": until a try succeeds; `retryAt` (ms since the epoch) says
+    when the next one begins, null: it is going on. */
 export type ConnectionState = "connecting" | "live" | "fallback" | "offline";
 
 /** "sending": not confirmed by the server yet. "ending": the text is whole, being stored. */
