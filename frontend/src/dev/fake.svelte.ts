@@ -59,6 +59,7 @@ class FakeList implements ConversationList {
   isLoaded = $state(true);
   hasMore = $state(false);
   undo = $state<{ id: string; title: string } | null>(null);
+  error = $state<ErrorOut | null>(null);
   #removed: readonly ConversationOut[] = [];
 
   loadMore = none;
@@ -79,6 +80,9 @@ class FakeList implements ConversationList {
   }
   dismissUndo(): void {
     this.undo = null;
+  }
+  dismissError(): void {
+    this.error = null;
   }
 }
 

@@ -1,7 +1,8 @@
+import { errorOf } from "../domain/errors";
 import { listShown, listTake, listTakePage, NO_LIST } from "../domain/list";
 import type { Acts } from "../services/acts";
 import type { Rest } from "../services/rest";
-import type { ConversationOut, ConversationPage, FeedFrame } from "../types/api";
+import type { ConversationOut, ConversationPage, ErrorOut, FeedFrame } from "../types/api";
 import type { ConversationList } from "../types/stores";
 
 export const UNDO_MS = 8_000;
@@ -21,6 +22,7 @@ interface Title {
 /** The sidebar's list. What was asked for here shows at once; the feed has the last word. */
 export class ConversationListStore implements ConversationList {
   undo: { readonly id: string; readonly title: string } | null = $state.raw(null);
+  error: ErrorOut | null = $state.raw(null);
 
   #list = $state.raw(NO_LIST);
   #titles: ReadonlyMap<string, Title> = $state.raw(new Map());
@@ -68,11 +70,13 @@ export class ConversationListStore implements ConversationList {
     }
   }
 
-  /** Throws an `ErrorOut`. */
+  /** A page that doesn't come is asked for again with the next look at the end of the list. */
   loadMore(): Promise<void> {
-    this.#page ??= this.#loadPage().finally(() => {
-      this.#page = null;
-    });
+    this.#page ??= this.#loadPage()
+      .catch(() => undefined)
+      .finally(() => {
+        this.#page = null;
+      });
     return this.#page;
   }
 
@@ -87,8 +91,9 @@ export class ConversationListStore implements ConversationList {
     }
   }
 
-  /** Throws an `ErrorOut`; the old title is back then. */
+  /** When it fails the old title is back. */
   async rename(id: string, title: string): Promise<void> {
+    this.dismissError();
     this.#setTitle(id, { title, revision: null });
     try {
       const args = { conversation_id: id, title };
@@ -98,13 +103,14 @@ export class ConversationListStore implements ConversationList {
       this.#setTitle(id, isHere ? null : { title, revision });
     } catch (error) {
       this.#setTitle(id, null);
-      throw error;
+      this.error = errorOf(error);
     }
   }
 
-  /** Deleted on the server at once, so that closing the tab changes nothing. Throws an `ErrorOut`;
-      it is in the list again then. */
+  /** Deleted on the server at once, so that closing the tab changes nothing. When it fails it
+      is in the list again. */
   async remove(id: string): Promise<void> {
+    this.dismissError();
     const title = this.rows.find((row) => row.id === id)?.title ?? "";
     this.#removed = new Set([...this.#removed, id]);
     this.#owner.removed(id);
@@ -113,31 +119,36 @@ export class ConversationListStore implements ConversationList {
     } catch (error) {
       this.#show(id);
       this.#owner.restored(id);
-      throw error;
+      this.error = errorOf(error);
+      return;
     }
     this.#offerUndo({ id, title });
   }
 
-  /** Throws an `ErrorOut`. */
   async undoRemove(): Promise<void> {
     const { undo } = this;
     if (undo === null) {
       return;
     }
     this.dismissUndo();
+    this.dismissError();
     try {
       await this.#acts.run("conversation.restore", { conversation_id: undo.id });
       this.#show(undo.id);
       this.#owner.restored(undo.id);
     } catch (error) {
       this.#offerUndo(undo);
-      throw error;
+      this.error = errorOf(error);
     }
   }
 
   dismissUndo(): void {
     clearTimeout(this.#undoTimer);
     this.undo = null;
+  }
+
+  dismissError(): void {
+    this.error = null;
   }
 
   #offerUndo(undo: { id: string; title: string }): void {

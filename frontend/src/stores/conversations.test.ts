@@ -53,7 +53,8 @@ describe("pages", () => {
 
   it("can be asked for again after a failure", async () => {
     get.mockRejectedValueOnce(unanswered());
-    await expect(list.loadMore()).rejects.toMatchObject({ code: "offline" });
+    await list.loadMore();
+    expect(list.hasMore).toBe(true);
     get.mockResolvedValue({ conversations: [], next: null });
     await list.loadMore();
     expect(list.hasMore).toBe(false);
@@ -73,7 +74,8 @@ describe("a title", () => {
 
   it("is the old one when it was refused", async () => {
     run.mockRejectedValue(unanswered());
-    await expect(list.rename("a", "Mine")).rejects.toMatchObject({ code: "offline" });
+    await list.rename("a", "Mine");
+    expect(list.error).toMatchObject({ code: "offline" });
     expect(shown()).toContainEqual(["a", "Title of a"]);
   });
 });
@@ -101,7 +103,8 @@ describe("removing", () => {
 
   it("that failed shows it again", async () => {
     run.mockRejectedValue(unanswered());
-    await expect(list.remove("a")).rejects.toMatchObject({ code: "offline" });
+    await list.remove("a");
+    expect(list.error).toMatchObject({ code: "offline" });
     expect(shown().map(([id]) => id)).toEqual(["b", "a"]);
     expect(list.undo).toBeNull();
   });
@@ -109,8 +112,12 @@ describe("removing", () => {
   it("stays undoable when undoing failed", async () => {
     await list.remove("a");
     run.mockRejectedValue(unanswered());
-    await expect(list.undoRemove()).rejects.toMatchObject({ code: "offline" });
+    await list.undoRemove();
+    expect(list.error).toMatchObject({ code: "offline" });
     expect(list.undo).toMatchObject({ id: "a" });
     expect(shown().map(([id]) => id)).toEqual(["b"]);
+    run.mockResolvedValue({} as ActResult);
+    await list.undoRemove();
+    expect(list.error).toBeNull();
   });
 });

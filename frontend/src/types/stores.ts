@@ -93,12 +93,15 @@ export interface ConversationList {
   readonly hasMore: boolean;
   /** Deleted a moment ago; can be undone until it goes away by itself. */
   readonly undo: { readonly id: string; readonly title: string } | null;
+  /** The last act that failed, until it is dismissed. */
+  readonly error: ErrorOut | null;
 
   loadMore(): Promise<void>;
   rename(id: string, title: string): Promise<void>;
   remove(id: string): Promise<void>;
   undoRemove(): Promise<void>;
   dismissUndo(): void;
+  dismissError(): void;
 }
 
 export interface Account {
