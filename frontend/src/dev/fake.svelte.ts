@@ -60,6 +60,7 @@ class FakeList implements ConversationList {
   hasMore = $state(false);
   undo = $state<{ id: string; title: string } | null>(null);
   error = $state<ErrorOut | null>(null);
+  isUndoHeld = false;
   #removed: readonly ConversationOut[] = [];
 
   loadMore = none;
@@ -77,6 +78,9 @@ class FakeList implements ConversationList {
     this.rows = this.#removed;
     this.undo = null;
     return none();
+  }
+  holdUndo(isHeld: boolean): void {
+    this.isUndoHeld = isHeld;
   }
   dismissUndo(): void {
     this.undo = null;
@@ -127,6 +131,9 @@ class FakeAccount implements Account {
   changePassword(current: string): Promise<void> {
     const refused = { code: "invalid", message: "This isn't your password.", param: "current" };
     return current === "wrong" ? Promise.reject(refused as unknown as Error) : none();
+  }
+  signOut(): void {
+    return;
   }
   sessions = () =>
     Promise.resolve({

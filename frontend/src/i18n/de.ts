@@ -3,7 +3,6 @@ import type { Catalogue } from "./en";
 export const de: Catalogue = {
   app: {
     skip: "Zum Chat springen",
-    loading: "Lädt",
     close: "Schließen",
     cancel: "Abbrechen",
     save: "Speichern",
@@ -11,7 +10,6 @@ export const de: Catalogue = {
     copied: "Kopiert",
     copyFailed: "Kopieren geht hier nicht",
     dismiss: "Ausblenden",
-    optional: "freiwillig",
     failed: "Das hat nicht geklappt.",
   },
   sidebar: {
@@ -56,7 +54,6 @@ export const de: Catalogue = {
     tokensTitle: "{prompt} gelesen ({cached} davon bekannt), {completion} geschrieben",
     modelChoice: "Modell",
     notReady: "{name} (nicht bereit)",
-    defaultModel: "{name} (Standard)",
   },
   message: {
     edit: "Bearbeiten",
@@ -84,7 +81,6 @@ export const de: Catalogue = {
     thinking: "Denkt nach",
   },
   live: {
-    sending: "Wird gesendet",
     next: "Als Nächstes an der Reihe",
     place: "{place} von {count} in der Warteschlange",
     ordinal: { other: "{n}." },
@@ -154,7 +150,6 @@ export const de: Catalogue = {
     stop: "Antwort anhalten",
     walk: "Vorige, nächste Nachricht",
     help: "Diese Liste zeigen",
-    or: "oder",
   },
   settings: {
     title: "Einstellungen",

@@ -3,7 +3,6 @@
 export const en = {
   app: {
     skip: "Skip to the chat",
-    loading: "Loading",
     close: "Close",
     cancel: "Cancel",
     save: "Save",
@@ -11,7 +10,6 @@ export const en = {
     copied: "Copied",
     copyFailed: "Can't copy here",
     dismiss: "Dismiss",
-    optional: "optional",
     failed: "That didn't work.",
   },
   sidebar: {
@@ -56,7 +54,6 @@ export const en = {
     tokensTitle: "{prompt} read ({cached} of them known), {completion} written",
     modelChoice: "Model",
     notReady: "{name} (not ready)",
-    defaultModel: "{name} (default)",
   },
   message: {
     edit: "Edit",
@@ -83,7 +80,6 @@ export const en = {
     thinking: "Thinking",
   },
   live: {
-    sending: "Sending",
     next: "Next in the queue",
     place: "{place} of {count} in the queue",
     ordinal: { one: "{n}st", two: "{n}nd", few: "{n}rd", other: "{n}th" },
@@ -154,7 +150,6 @@ export const en = {
     stop: "Stop the answer",
     walk: "Previous, next message",
     help: "Show this list",
-    or: "or",
   },
   settings: {
     title: "Settings",

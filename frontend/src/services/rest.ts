@@ -1,9 +1,9 @@
 /** Requests to /api/app/. Everything that fails throws a `CallError`. */
 import { CallError, errorFrom, late, unanswered } from "../domain/errors";
+import { csrfToken } from "./csrf";
 
 const BASE = "/api/app/";
 export const CALL_MS = 15_000;
-const CSRF_COOKIE = "llamaweb_csrf";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -51,15 +51,10 @@ export class Rest {
 function headersFor(method: Method, body: unknown): Record<string, string> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (method !== "GET") {
-    headers["X-CSRFToken"] = cookie(CSRF_COOKIE);
+    headers["X-CSRFToken"] = csrfToken();
   }
   if (body !== undefined) {
     headers["Content-Type"] = "application/json";
   }
   return headers;
-}
-
-function cookie(name: string): string {
-  const found = document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`));
-  return decodeURIComponent(found?.slice(name.length + 1) ?? "");
 }

@@ -1,3 +1,4 @@
+import { signOut } from "../services/login";
 import type { Rest } from "../services/rest";
 import type {
   Ended,
@@ -67,6 +68,10 @@ export class AccountStore implements Account {
 
   sessions(): Promise<SessionList> {
     return this.#rest.get<SessionList>("sessions");
+  }
+
+  signOut(): void {
+    signOut();
   }
 
   async endSession(id: number): Promise<void> {

@@ -12,11 +12,6 @@ import { ConversationListStore } from "./conversations.svelte";
 
 const ID = /^[A-Za-z0-9-]{1,40}$/;
 
-/** Who is signed in; goes to the login page when nobody is. Throws an `ErrorOut`. */
-export function loadBoot(): Promise<MeOut> {
-  return new Rest(goToLogin).get<MeOut>("me");
-}
-
 /** The app for one tab; it connects at once. */
 export function createApp(boot: MeOut): App {
   const app = new AppStore(boot);

@@ -147,6 +147,13 @@ export class ConversationListStore implements ConversationList {
     this.undo = null;
   }
 
+  holdUndo(isHeld: boolean): void {
+    clearTimeout(this.#undoTimer);
+    if (!isHeld) {
+      this.#undoTimer = setTimeout(() => this.dismissUndo(), UNDO_MS);
+    }
+  }
+
   dismissError(): void {
     this.error = null;
   }
@@ -154,7 +161,7 @@ export class ConversationListStore implements ConversationList {
   #offerUndo(undo: { id: string; title: string }): void {
     this.dismissUndo();
     this.undo = undo;
-    this.#undoTimer = setTimeout(() => this.dismissUndo(), UNDO_MS);
+    this.holdUndo(false);
   }
 
   #show(id: string): void {

@@ -88,6 +88,10 @@ describe("removing", () => {
     await removed;
     expect(run).toHaveBeenCalledWith("conversation.delete", { conversation_id: "a" });
     expect(list.undo).toEqual({ id: "a", title: "Title of a" });
+    list.holdUndo(true);
+    vi.advanceTimersByTime(2 * UNDO_MS);
+    expect(list.undo).not.toBeNull();
+    list.holdUndo(false);
     vi.advanceTimersByTime(UNDO_MS);
     expect(list.undo).toBeNull();
   });

@@ -20,8 +20,8 @@ import type {
     when the next one begins, null: it is going on. */
 export type ConnectionState = "connecting" | "live" | "fallback" | "offline";
 
-/** "sending": not confirmed by the server yet. "ending": the text is whole, being stored. */
-export type Phase = "sending" | "queued" | "prefill" | "generating" | "stopping" | "ending";
+/** "ending": the text is whole, being stored. */
+export type Phase = "queued" | "prefill" | "generating" | "stopping" | "ending";
 
 /** An answer that is being written. */
 export interface LiveAnswer {
@@ -100,6 +100,8 @@ export interface ConversationList {
   rename(id: string, title: string): Promise<void>;
   remove(id: string): Promise<void>;
   undoRemove(): Promise<void>;
+  /** It doesn't go away by itself while somebody is at it. */
+  holdUndo(isHeld: boolean): void;
   dismissUndo(): void;
   dismissError(): void;
 }
@@ -115,6 +117,8 @@ export interface Account {
   revokeKey(id: number): Promise<void>;
   /** Throws an `ErrorOut` whose `param` is "current" or "new". */
   changePassword(current: string, next: string): Promise<void>;
+  /** Leaves the page. */
+  signOut(): void;
   sessions(): Promise<SessionList>;
   endSession(id: number): Promise<void>;
   endOtherSessions(): Promise<number>;

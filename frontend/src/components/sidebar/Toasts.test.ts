@@ -34,6 +34,15 @@ test("dismissed, it stays deleted", async () => {
   expect(screen.queryByRole("button")).toBeNull();
 });
 
+test("it stays while somebody is at it", async () => {
+  const app = await setUp();
+  const button = screen.getByText("Undo");
+  button.focus();
+  expect(app.conversations.isUndoHeld).toBe(true);
+  button.blur();
+  expect(app.conversations.isUndoHeld).toBe(false);
+});
+
 test("what failed is said until it is dismissed", async () => {
   const app = new FakeApp();
   render(Stage, { app, of: Toasts, given: {} });
