@@ -15,25 +15,25 @@ from celery.signals import worker_shutting_down
 from inference.registry import download_job, downloads, generations
 
 
-@shared_task(name="inference.tasks.generation_finalise", queue="turns")  # type: ignore[untyped-decorator]
+@shared_task(name="inference.tasks.generation_finalise")  # type: ignore[untyped-decorator]
 def generation_finalise(generation_id: str) -> bool:
     """Store the result of an ended generation."""
     return generations.generation_finalise(generation_id)
 
 
-@shared_task(name="inference.tasks.generation_sweep", queue="turns", expires=5)  # type: ignore[untyped-decorator]
+@shared_task(name="inference.tasks.generation_sweep", expires=5)  # type: ignore[untyped-decorator]
 def generation_sweep() -> dict[str, int]:
     """Bring open rows and the queue together again."""
     return generations.generation_sweep()
 
 
-@shared_task(name="inference.tasks.model_download", queue="work")  # type: ignore[untyped-decorator]
+@shared_task(name="inference.tasks.model_download")  # type: ignore[untyped-decorator]
 def model_download(file_id: int) -> str:
     """Fetch a model file, or what is missing of it."""
     return download_job.model_download(file_id)
 
 
-@shared_task(name="inference.tasks.model_download_sweep", queue="turns", expires=5)  # type: ignore[untyped-decorator]
+@shared_task(name="inference.tasks.model_download_sweep", expires=5)  # type: ignore[untyped-decorator]
 def model_download_sweep() -> int:
     """Look after downloads that wait or whose job was killed."""
     return downloads.model_download_sweep()

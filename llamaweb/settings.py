@@ -169,6 +169,15 @@ CELERY_TASK_STORE_EAGER_RESULT = False
 CELERY_TASK_DEFAULT_QUEUE = "work"
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_QUEUES = {"turns": {"routing_key": "turns"}, "work": {"routing_key": "work"}}
+# Short jobs that somebody waits for; all others go to `work`.
+CELERY_TASK_ROUTES = {
+    name: {"queue": "turns"}
+    for name in (
+        "conversations.tasks.turn_*",
+        "inference.tasks.generation_*",
+        "inference.tasks.model_download_sweep",
+    )
+}
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -182,28 +191,28 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "generation-sweep": {
         "task": "inference.tasks.generation_sweep",
         "schedule": 5.0,
-        "options": {"queue": "turns", "expires": 5},
+        "options": {"expires": 5},
     },
     "model-download-sweep": {
         "task": "inference.tasks.model_download_sweep",
         "schedule": 5.0,
-        "options": {"queue": "turns", "expires": 5},
+        "options": {"expires": 5},
     },
     "turn-sweep": {
         "task": "conversations.tasks.turn_sweep",
         "schedule": 5.0,
-        "options": {"queue": "turns", "expires": 5},
+        "options": {"expires": 5},
     },
     "conversation-purge": {
         "task": "conversations.tasks.conversation_purge",
         "schedule": 3600.0,
-        "options": {"queue": "work", "expires": 3600},
+        "options": {"expires": 3600},
     },
     # The scheduler counts from its start: once a day would be never, where it restarts daily.
     "session-purge": {
         "task": "llamaweb.accounts.tasks.session_purge",
         "schedule": 3600.0,
-        "options": {"queue": "work", "expires": 3600},
+        "options": {"expires": 3600},
     },
 }
 # What an engine's `on_finish` may name; engines never name a task themselves.

@@ -132,7 +132,7 @@ def running(now: datetime) -> QuerySet[ModelFile]:
 def send(file_id: int) -> None:
     """Ask for a job; a broker that is away doesn't matter, the sweep asks again."""
     try:
-        current_app.send_task(TASK, args=[file_id], queue="work", expires=TASK_EXPIRES_S)
+        current_app.send_task(TASK, args=[file_id], expires=TASK_EXPIRES_S)
     except OperationalError:
         log.warning("download %d waits for the sweep", file_id)
 

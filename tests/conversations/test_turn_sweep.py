@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from celery import current_app
 from django.conf import settings as django_settings
 from django.utils import timezone
 
@@ -140,3 +141,21 @@ def test_the_settings_name_jobs_that_exist() -> None:
         module = import_module(name.rpartition(".")[0])
         assert callable(getattr(module, name.rpartition(".")[2]))
         assert f'name="{name}"' in inspect.getsource(module)
+
+
+def test_jobs_that_somebody_waits_for_have_a_queue_of_their_own() -> None:
+    names = {*django_settings.ON_FINISH_TASKS.values()}
+    names |= {entry["task"] for entry in django_settings.CELERY_BEAT_SCHEDULE.values()}
+    by_queue: dict[str, set[str]] = {"turns": set(), "work": set()}
+    for name in names:
+        by_queue[current_app.amqp.router.route({}, name)["queue"].name].add(name.split(".")[-1])
+    assert by_queue == {
+        "turns": {
+            "generation_finalise",
+            "generation_sweep",
+            "model_download_sweep",
+            "turn_advance",
+            "turn_sweep",
+        },
+        "work": {"conversation_purge", "session_purge"},
+    }

@@ -27,7 +27,7 @@ def send_task(on_finish: str, generation_id: str) -> None:
     if task is None:
         return
     try:
-        current_app.send_task(task, args=[generation_id], queue="turns")
+        current_app.send_task(task, args=[generation_id])
     except OperationalError as error:
         raise UnavailableError("the job queue can't be reached") from error
 
