@@ -7,8 +7,10 @@ NPM := PATH="$(BIN):$$PATH" npm --prefix frontend run --silent
 UV := .uv/bin/uv
 COMPILE := $(UV) pip compile --python $(BIN)/python --generate-hashes --no-header --no-annotate --quiet
 N ?= 50
-# Whole modules side by side, so that what a module starts is started once.
-PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+# Whole modules side by side, so that what a module starts is started once; one more than cores,
+# because the long ones wait much.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 ARGS ?=
 
 .DEFAULT_GOAL := help
