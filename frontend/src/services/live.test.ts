@@ -19,6 +19,7 @@ const client = {
       states.push(state);
     }
   }),
+  misunderstood: vi.fn<LiveClient["misunderstood"]>(),
   checkSignedIn: vi.fn<LiveClient["checkSignedIn"]>(() => Promise.resolve()),
 };
 

@@ -20,6 +20,7 @@ const RESTART_SPREAD_MS = 300;
 const TOO_MANY_WAIT_MS = 5_000;
 
 const RESTART = 1012;
+const MISUNDERSTOOD = 4400;
 const SIGNED_OUT = 4401;
 const TOO_MANY = 4429;
 
@@ -27,6 +28,8 @@ export interface LiveClient extends Pick<LinkOwner, "hello" | "opens" | "take"> 
   /** A connection ended; what was half received won't be completed. */
   interrupted(): void;
   changed(state: ConnectionState, retryAt: number | null): void;
+  /** The server can't read what this page sends: it is of another version. */
+  misunderstood(): void;
   /** Resolves when it is certain that somebody is signed in, or nobody can be asked. */
   checkSignedIn(): Promise<void>;
 }
@@ -184,7 +187,9 @@ export class Live {
     this.#socket.numFailures = hasLasted ? 1 : this.#socket.numFailures + 1;
     this.#numUnopened = readyAt === null ? this.#numUnopened + 1 : 0;
     this.#report();
-    if (code === SIGNED_OUT) {
+    if (code === MISUNDERSTOOD) {
+      this.#client.misunderstood();
+    } else if (code === SIGNED_OUT) {
       await this.#client.checkSignedIn();
     }
     if (this.#isStopped || this.#socket.link !== null) {

@@ -20,11 +20,22 @@ export class AccountStore implements Account {
   models: readonly ModelOut[] = $state.raw([]);
 
   readonly #rest: Rest;
+  /** What the server has, as far as it said so. */
+  #stored: PreferencesOut;
+  #numChanges = 0;
 
   constructor(me: MeOut, rest: Rest) {
     this.me = me;
     this.models = me.models;
+    this.#stored = { theme: me.theme, language: me.language };
     this.#rest = rest;
+  }
+
+  /** What the server says now. */
+  take(me: MeOut): void {
+    this.me = me;
+    this.models = me.models;
+    this.#stored = { theme: me.theme, language: me.language };
   }
 
   async refreshModels(): Promise<void> {
@@ -39,12 +50,14 @@ export class AccountStore implements Account {
       theme: preferences.theme ?? theme,
       language: preferences.language ?? language,
     };
+    this.#numChanges += 1;
+    const change = this.#numChanges;
     try {
-      const stored = await this.#rest.call<PreferencesOut>("PATCH", "preferences", preferences);
-      this.me = { ...this.me, ...stored };
-    } catch (error) {
-      this.me = { ...this.me, theme, language };
-      throw error;
+      this.#stored = await this.#rest.call<PreferencesOut>("PATCH", "preferences", preferences);
+    } finally {
+      if (change === this.#numChanges) {
+        this.me = { ...this.me, ...this.#stored }; // else a later choice is shown already
+      }
     }
   }
 

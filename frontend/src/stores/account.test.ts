@@ -32,6 +32,24 @@ it("goes back to the old one when it wasn't", async () => {
   expect(account.me.theme).toBe("system");
 });
 
+it("shows the last choice, and what is stored when none of several was taken", async () => {
+  server.answers = ["lost"];
+  const [one, two] = (["dark", "light"] as const).map((theme) =>
+    account.setPreferences({ theme, language: null }),
+  );
+  await expect(one).rejects.toMatchObject({ code: "offline" });
+  await expect(two).rejects.toMatchObject({ code: "offline" });
+  expect(account.me.theme).toBe("system");
+});
+
+it("doesn't go back to an earlier choice when that is confirmed late", async () => {
+  server.answers = [{ status: 200, body: { theme: "dark", language: "" } }, "never"];
+  const first = account.setPreferences({ theme: "dark", language: null });
+  void account.setPreferences({ theme: "light", language: null });
+  await first;
+  expect(account.me.theme).toBe("light");
+});
+
 it("says which password was wrong", async () => {
   const error = { code: "invalid", message: "No.", param: "current" };
   server.answers = [{ status: 400, body: { error } }];

@@ -10,6 +10,8 @@ import { AccountStore } from "./account.svelte";
 import { ChatStore } from "./chat.svelte";
 import { ConversationListStore } from "./conversations.svelte";
 
+const RELOADED_AT = "llamaweb:reloaded-at";
+const RELOAD_AGAIN_MS = 10 * 60_000;
 const ID = /^[A-Za-z0-9-]{1,40}$/;
 
 /** The app for one tab; it connects at once. */
@@ -46,6 +48,7 @@ export class AppStore implements App {
       take: (frame) => this.#take(frame),
       interrupted: () => this.#each((chat) => chat.interrupted()),
       changed: (state, retryAt) => this.#connectionIs(state, retryAt),
+      misunderstood: reloadOnce,
       checkSignedIn: () => this.#checkSignedIn(),
     });
     this.#acts = new Acts(this.#live, this.#rest);
@@ -227,10 +230,22 @@ export class AppStore implements App {
         location.reload(); // somebody else signed in here: nothing of this tab is theirs
         return;
       }
-      this.account.me = me;
-      this.account.models = me.models;
+      this.account.take(me);
     } catch {
       // a 401 has led away already; anything else will be tried again
     }
+  }
+}
+
+/** A page older than the server is made anew; not again and again if that doesn't help. */
+function reloadOnce(): void {
+  try {
+    const last = Number(sessionStorage.getItem(RELOADED_AT) ?? 0);
+    if (Date.now() - last > RELOAD_AGAIN_MS) {
+      sessionStorage.setItem(RELOADED_AT, String(Date.now()));
+      location.reload();
+    }
+  } catch {
+    // no storage: whether it was reloaded can't be known
   }
 }

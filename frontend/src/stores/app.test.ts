@@ -235,6 +235,17 @@ it("begins anew when somebody else has signed in meanwhile", async () => {
   expect(reload).toHaveBeenCalledOnce();
 });
 
+it("is loaded anew when the server can't read what it sends, but not in a circle", async () => {
+  const reload = vi.fn();
+  vi.stubGlobal("location", { ...location, reload, host: "x" });
+  sessionStorage.clear();
+  for (let times = 0; times < 2; times += 1) {
+    connect().end(4400);
+    await vi.advanceTimersByTimeAsync(2_000);
+  }
+  expect(reload).toHaveBeenCalledOnce();
+});
+
 it("shows how the connection is", async () => {
   expect(app.connection).toBe("connecting");
   const socket = connect();

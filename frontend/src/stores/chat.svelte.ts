@@ -149,7 +149,7 @@ export class ChatStore implements Chat {
     });
     this.#stopping = new Set(open);
     this.#dropChoice(before.conversation);
-    this.#composer.arrived(this.#rows.messages);
+    this.#composer.arrived(this.#rows.messages, this.#rows.revision);
   }
 
   takeStream(frame: StreamFrame): void {
@@ -279,7 +279,7 @@ export class ChatStore implements Chat {
       this.id = result.conversation_id;
       this.#owner.began(this, this.id);
     }
-    this.#composer.arrived(this.#rows.messages);
+    this.#composer.arrived(this.#rows.messages, this.#rows.revision);
   }
 
   /** null: it failed, and `error` says why. */

@@ -73,6 +73,15 @@ describe("sending", () => {
     expect(path()).toEqual(["u1", "a1", "u2"]);
   });
 
+  it("doesn't wait for a row that was deleted before this tab could see it", async () => {
+    run.mockResolvedValue({ ...NOTHING, message_id: "u2", revision: 2 });
+    await chat.send("More");
+    rows([question, answer], { revision: 1 });
+    expect(chat.outgoing?.text).toBe("More");
+    rows([question, answer], { revision: 3 });
+    expect(chat.outgoing).toBeNull();
+  });
+
   it("keeps the draft until it is confirmed", async () => {
     let done: (result: ActResult) => void = () => undefined;
     run.mockReturnValue(new Promise((resolve) => (done = resolve)));

@@ -19,6 +19,8 @@ interface OnItsWay extends Sending {
   readonly error: ErrorOut | null;
   /** Set when it was confirmed; it shows until its row is here. */
   readonly messageId: string | null;
+  /** The conversation's revision that has it. */
+  readonly revision: number | null;
 }
 
 export type Send = (text: string, clientKey: string) => Promise<ActResult>;
@@ -43,7 +45,8 @@ export class Composer {
     this.#drafts = drafts;
     const { text, sending } = drafts.read(id);
     this.#text = text;
-    this.#sent = sending === null ? null : { ...sending, error: UNCONFIRMED, messageId: null };
+    this.#sent =
+      sending === null ? null : { ...sending, error: UNCONFIRMED, messageId: null, revision: null };
   }
 
   get text(): string {
@@ -92,7 +95,7 @@ export class Composer {
     if (this.#sent !== null || text.trim() === "") {
       return false;
     }
-    this.#sent = { clientKey: newKey(), text, after, error: null, messageId: null };
+    this.#sent = { clientKey: newKey(), text, after, error: null, messageId: null, revision: null };
     this.#text = "";
     this.#store();
     return true;
@@ -116,7 +119,7 @@ export class Composer {
     try {
       const result = await send(sent.text, sent.clientKey);
       if (this.#sent?.clientKey === sent.clientKey) {
-        this.#sent = { ...sent, messageId: result.message_id ?? "" };
+        this.#sent = { ...sent, messageId: result.message_id ?? "", revision: result.revision };
         this.#store();
       }
       return result;
@@ -141,15 +144,18 @@ export class Composer {
     }
   }
 
-  /** The rows as they are now: a message that is among them isn't on its way. */
-  arrived(messages: ReadonlyMap<string, MessageOut>): void {
+  /** The rows as they are at `revision`: a message that is among them isn't on its way, nor one
+      that must be and was deleted already. */
+  arrived(messages: ReadonlyMap<string, MessageOut>, revision: number | null): void {
     const sent = this.#sent;
     if (sent === null) {
       return;
     }
     const isHere =
       sent.messageId !== null
-        ? sent.messageId === "" || messages.has(sent.messageId)
+        ? sent.messageId === "" ||
+          messages.has(sent.messageId) ||
+          (sent.revision !== null && sent.revision <= (revision ?? -1))
         : [...messages.values()].some((message) => isSame(message, sent));
     if (isHere) {
       this.#sent = null;
