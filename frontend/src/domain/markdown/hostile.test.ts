@@ -1,10 +1,12 @@
 // @vitest-environment jsdom
 /** Case R01: whatever a model or a person writes, nothing runs and nothing is loaded. */
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, test, vi } from "vitest";
 
 import { splitBlocks } from "./blocks";
+import { renderBlock } from "./render";
 import { sanitize } from "./sanitize";
+import { SafeTokenizer } from "./tokenizer";
 
 vi.setConfig({ testTimeout: 60_000 }); // properties, on a busy machine
 
@@ -173,4 +175,20 @@ describe("the second wall alone", () => {
     expect(html).toContain('rel="noopener noreferrer nofollow"');
     expect(html).not.toContain("_top");
   });
+});
+
+test.each(["a".repeat(60_000) + "@", "a.".repeat(30_000) + "@b"])(
+  "a long word before an @ is read in a few steps (%#)",
+  (text) => {
+    const steps = vi.spyOn(SafeTokenizer.prototype, "inlineText");
+    expect(renderBlock(text, {}, true)).toContain(text.slice(0, 50_000));
+    expect(steps.mock.calls.length).toBeLessThan(1_000);
+    steps.mockRestore();
+  },
+);
+
+test("an address after a long word is a link all the same", () => {
+  const html = renderBlock(`${"a".repeat(1_000)}https://example.org and me@example.org`, {}, true);
+  expect(html).toContain('href="https://example.org/"');
+  expect(html).toContain('href="mailto:me@example.org"');
 });

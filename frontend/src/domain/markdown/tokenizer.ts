@@ -3,6 +3,11 @@ import { Tokenizer, type Tokens } from "marked";
 
 import { fenceAt } from "./fences";
 
+/** What may be the beginning of an address, and nothing else. */
+const ADDRESS_RUN = /^[a-zA-Z0-9.#$%&'+/=?{|}-]+/;
+/** No address is as long. */
+const MAX_ADDRESS_CHARS = 320;
+
 /** A fenced block; `isOpen`: its end hasn't come. */
 export interface CodeToken extends Tokens.Code {
   isOpen?: boolean;
@@ -46,6 +51,16 @@ export class SafeTokenizer extends Tokenizer {
       ? { type: "br", raw }
       : { type: "text", raw, text: raw, escaped: false };
     return token as unknown as Tokens.Tag;
+  }
+
+  /** Before an "@" marked takes one character at a time and looks for the "@" from each. */
+  override inlineText(src: string): Tokens.Text | undefined {
+    const numChars = (ADDRESS_RUN.exec(src)?.[0].length ?? 0) - MAX_ADDRESS_CHARS;
+    if (numChars <= 0) {
+      return super.inlineText(src);
+    }
+    const raw = src.slice(0, numChars);
+    return { type: "text", raw, text: raw, escaped: false };
   }
 
   override del(src: string, maskedSrc: string, prevChar?: string): Tokens.Del | undefined {
