@@ -257,6 +257,7 @@ describe("hostile sizes", () => {
     ["one long line", "x".repeat(500_000)],
     ["angles", "<a ".repeat(20_000)],
     ["definitions", "[a]: b\n".repeat(5_000)],
+    ["addresses", "a_".repeat(31_000) + "@"],
   ])("%s end in time", (_, text) => {
     expect(splitBlocks(text).length).toBeGreaterThanOrEqual(0);
   });

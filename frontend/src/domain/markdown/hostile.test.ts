@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 /** Case R01: whatever a model or a person writes, nothing runs and nothing is loaded. */
 import fc from "fast-check";
+import { Tokenizer } from "marked";
 import { describe, expect, it, test, vi } from "vitest";
 
 import { splitBlocks } from "./blocks";
@@ -186,6 +187,13 @@ test.each(["a".repeat(60_000) + "@", "a.".repeat(30_000) + "@b"])(
     steps.mockRestore();
   },
 );
+
+test("no address is looked for where none can begin", () => {
+  const looks = vi.spyOn(Tokenizer.prototype, "url");
+  renderBlock("a_".repeat(3_000) + "@", {}, true);
+  expect(looks.mock.calls.length).toBeLessThan(1_000);
+  looks.mockRestore();
+});
 
 test("an address after a long word is a link all the same", () => {
   const html = renderBlock(`${"a".repeat(1_000)}https://example.org and me@example.org`, {}, true);

@@ -3,10 +3,13 @@ import { Tokenizer, type Tokens } from "marked";
 
 import { fenceAt } from "./fences";
 
-/** What may be the beginning of an address, and nothing else. */
-const ADDRESS_RUN = /^[a-zA-Z0-9.#$%&'+/=?{|}-]+/;
 /** No address is as long. */
 const MAX_ADDRESS_CHARS = 320;
+/** What may stand before its "@", a part of it that has no other meaning, and backticks and tildes,
+    which stay together. */
+const ADDRESS = /^[a-zA-Z0-9.!#$%&'*+/=?_`{|}~-]{1,640}/;
+const PLAIN = /^[a-zA-Z0-9.#$%&'+/=?{|}-]{1,320}/;
+const MARKS = /^[`~]+/;
 
 /** A fenced block; `isOpen`: its end hasn't come. */
 export interface CodeToken extends Tokens.Code {
@@ -55,15 +58,26 @@ export class SafeTokenizer extends Tokenizer {
 
   /** Before an "@" marked takes one character at a time and looks for the "@" from each. */
   override inlineText(src: string): Tokens.Text | undefined {
-    const numChars = (ADDRESS_RUN.exec(src)?.[0].length ?? 0) - MAX_ADDRESS_CHARS;
-    if (numChars <= 0) {
+    const numMore = lengthOf(ADDRESS, src) - MAX_ADDRESS_CHARS;
+    if (numMore <= 0) {
       return super.inlineText(src);
     }
-    const raw = src.slice(0, numChars);
+    const num = Math.min(lengthOf(PLAIN, src), numMore) || lengthOf(MARKS, src) || 1;
+    const raw = src.slice(0, num);
     return { type: "text", raw, text: raw, escaped: false };
+  }
+
+  /** Looking for an address, marked reads up to the "@" however far that is. */
+  override url(src: string): Tokens.Link | undefined {
+    const isTooLong = lengthOf(ADDRESS, src) > MAX_ADDRESS_CHARS && !/^www\./i.test(src);
+    return isTooLong ? undefined : super.url(src);
   }
 
   override del(src: string, maskedSrc: string, prevChar?: string): Tokens.Del | undefined {
     return src.startsWith("~~") ? super.del(src, maskedSrc, prevChar) : undefined;
   }
+}
+
+function lengthOf(pattern: RegExp, text: string): number {
+  return pattern.exec(text)?.[0].length ?? 0;
 }
