@@ -120,6 +120,25 @@ def test_the_place_in_the_queue_is_shown_and_stop_takes_a_waiting_one_out(
     assert alice.wait_done() == "second in the queue"
 
 
+def test_stop_keeps_what_was_written_and_retry_writes_another(alice: Chat) -> None:
+    """Case C07 while an answer is written."""
+    alice.send(TEXT)
+    alice.wait_writing(50)
+    alice.press("Stop")
+    expect(alice.stop_button).to_have_count(0, timeout=SOON_MS)
+    expect(alice.answers.last).to_contain_text("Stopped.")
+    stored = alice.stored_answer()
+    assert stored["state"] == "stopped"
+    assert stored["text"].strip() == alice.answer.inner_text().strip()
+    assert TEXT.startswith(stored["text"])
+    alice.press("Retry")
+    expect(alice.answers.last.get_by_role("group", name="Version 2 of 2")).to_be_visible()
+    assert alice.wait_done() == TEXT
+    alice.act_on(alice.answers.last, "Previous version")
+    expect(alice.answers.last).to_contain_text("Stopped.")
+    assert alice.answer.inner_text().strip() == stored["text"].strip()
+
+
 def test_switching_chats_doesnt_lose_a_word(alice: Chat, stack: Stack) -> None:
     alice.send(TEXT)
     alice.wait_writing(100)
