@@ -1,4 +1,4 @@
-"""Server-sent events: one JSON line an event, comments while nothing comes."""
+"""Server-sent events of the API families."""
 
 from __future__ import annotations
 
@@ -8,30 +8,16 @@ from typing import Any
 import orjson
 from django.http import StreamingHttpResponse
 
-DONE = b"data: [DONE]\n\n"
-PING = b":\n\n"
+from llamaweb.lib.event_stream import CONTENT_TYPE, HEADERS, event
 
-# Line ends for some clients, though not for the format: written as JSON escapes.
-_LINE_ENDS = (
-    (b"\xe2\x80\xa8", b"\\u2028"),
-    (b"\xe2\x80\xa9", b"\\u2029"),
-    (b"\xc2\x85", b"\\u0085"),
-)
+DONE = b"data: [DONE]\n\n"
 
 
 def frame(data: dict[str, Any], event_id: str | None = None) -> bytes:
-    """`data` as one event with one data line, whatever is in its texts."""
-    body = orjson.dumps(data)
-    for character, escaped in _LINE_ENDS:
-        body = body.replace(character, escaped)
-    head = f"id: {event_id}\n".encode() if event_id is not None else b""
-    return head + b"data: " + body + b"\n\n"
+    """`data` as one event."""
+    return event(orjson.dumps(data), event_id)
 
 
 def sse_response(chunks: AsyncIterator[bytes]) -> StreamingHttpResponse:
-    """A 200 that sends `chunks` as they come, unbuffered on the way."""
-    return StreamingHttpResponse(
-        chunks,
-        content_type="text/event-stream",
-        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-cache"},
-    )
+    """A 200 that sends `chunks` as they come."""
+    return StreamingHttpResponse(chunks, content_type=CONTENT_TYPE, headers=HEADERS)

@@ -45,13 +45,11 @@ from llamaweb.lib.errors import (
     LlamawebError,
     UnavailableError,
 )
+from llamaweb.lib.event_stream import CONTENT_TYPE, HEADERS, PING, event
 
-PING: Final = b":\n\n"
 MAX_WAITING_FRAMES: Final = 16  # between the connection's tasks and the response
 GONE: Final = 1006
 LONG_ENOUGH: Final = "a stream ends after a while; connect again"
-# Line ends for some clients, though not for the format: written as JSON escapes.
-_LINE_ENDS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 
 CURSORS: Final = TypeAdapter(dict[GenerationId, Cursor])
 
@@ -85,8 +83,8 @@ async def live(request: HttpRequest) -> StreamingHttpResponse:
         raise AuthenticationError(SIGNED_OUT)
     return StreamingHttpResponse(
         EventStream(_events(found, wanted, settings.SSE_PING_S, settings.REQUEST_TIMEOUT_S)),
-        content_type="text/event-stream",
-        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-cache"},
+        content_type=CONTENT_TYPE,
+        headers=HEADERS,
     )
 
 
@@ -130,18 +128,11 @@ def _number(text: str | None, param: str) -> int | None:
     return int(text)
 
 
-def event(text: str) -> bytes:
-    """One frame as one event with one data line, whatever is in its texts."""
-    for character, escaped in _LINE_ENDS.items():
-        text = text.replace(character, escaped)
-    return f"data: {text}\n\n".encode()
-
-
 class _Outlet:
     """Numbers frames and hands them to the response."""
 
     def __init__(self) -> None:
-        self.texts: asyncio.Queue[str] = asyncio.Queue(MAX_WAITING_FRAMES)
+        self.bodies: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING_FRAMES)
         self._lock = asyncio.Lock()
         self._n = 0
 
@@ -154,7 +145,7 @@ class _Outlet:
         try:
             async with asyncio.timeout(STALL_S), self._lock:
                 frame.n = self._n + 1
-                await self.texts.put(frame.model_dump_json())
+                await self.bodies.put(frame.model_dump_json().encode())
                 self._n += 1
         except TimeoutError:
             raise DeadlineError(f"nothing was taken in for {STALL_S:g} s") from None
@@ -163,7 +154,7 @@ class _Outlet:
         """The frame that says why it is over."""
         shown = error if isinstance(error, LlamawebError) else FailedError("the server failed")
         self._n += 1
-        return event(ErrorFrame(n=self._n, error=error_out(shown)).model_dump_json())
+        return event(ErrorFrame(n=self._n, error=error_out(shown)).model_dump_json().encode())
 
 
 class EventStream:
@@ -227,7 +218,7 @@ async def _events(
 async def _chunks(live: Live, outlet: _Outlet, ping_s: float) -> AsyncIterator[bytes]:
     """What is sent until the connection is to end."""
     while not live.ended.done():
-        getter = asyncio.ensure_future(outlet.texts.get())
+        getter = asyncio.ensure_future(outlet.bodies.get())
         try:
             waits: set[asyncio.Future[Any]] = {getter, live.ended}
             await asyncio.wait(waits, timeout=ping_s, return_when=asyncio.FIRST_COMPLETED)
@@ -238,7 +229,7 @@ async def _chunks(live: Live, outlet: _Outlet, ping_s: float) -> AsyncIterator[b
             data = event(getter.result())
             with contextlib.suppress(asyncio.QueueEmpty):
                 while True:
-                    data += event(outlet.texts.get_nowait())
+                    data += event(outlet.bodies.get_nowait())
             yield data
         finally:
             getter.cancel()

@@ -13,10 +13,11 @@ from django.http import StreamingHttpResponse
 from inference.edge.errors import end_error, error_reply
 from inference.edge.openai.options import options_from_json
 from inference.edge.openai.render import ChoiceRenderer, Chunk, usage_chunk, whole_reply
-from inference.edge.sse import DONE, PING, frame, sse_response
+from inference.edge.sse import DONE, frame, sse_response
 from inference.edge.steps import Broken
 from inference.edge.submission import Batch, Run
 from inference.protocol.requests import GenerateRequest
+from llamaweb.lib.event_stream import PING
 
 # The status waits that long for the first event; then a stream begins with 200 and whatever
 # goes wrong travels in it. A whole reply just waits for its end.
