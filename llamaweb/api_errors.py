@@ -24,15 +24,14 @@ from conversations.edge.errors import (
     error_out,
     status_of,
 )
-from conversations.edge.replies import json_reply
 from conversations.edge.schemas import ErrorBody
 from inference.edge.errors import ErrorReply, error_body, error_reply
+from llamaweb.accounts.edge.replies import JSON_TYPE, json_reply
 from llamaweb.lib.errors import BusyError, InvalidError, LlamawebError, UnavailableError
 from llamaweb.lib.json_path import json_path
 
 log = structlog.get_logger(__name__)
 
-JSON_TYPE = "application/json; charset=utf-8"
 MAX_MESSAGE_LEN = 500
 
 

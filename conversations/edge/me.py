@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from conversations.edge.live.bounds import MAX_FRAME_BYTES, MAX_OPEN
-from conversations.edge.replies import json_reply, user_of
 from conversations.edge.schemas import TITLE_LEN, Limits, MeOut, ModelList, ModelOut
 from conversations.parts import MAX_TEXT_CHARS
 from inference import api
 from inference.api import EngineSummary, ModelInfo
+from llamaweb.accounts.edge.replies import json_reply, user_of
 from llamaweb.accounts.models import User
 from llamaweb.lib.errors import LlamawebError
 

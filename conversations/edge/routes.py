@@ -12,7 +12,6 @@ from conversations import selectors
 from conversations.edge.act_rate import act_take
 from conversations.edge.acts import act_run
 from conversations.edge.mappers import conversation_out, state_out
-from conversations.edge.replies import json_of, json_reply, user_of
 from conversations.edge.schemas import (
     ActResult,
     AgainIn,
@@ -26,6 +25,7 @@ from conversations.edge.schemas import (
 )
 from conversations.selectors import PAGE_LEN
 from llamaweb.accounts.database import in_database
+from llamaweb.accounts.edge.replies import json_of, json_reply, user_of
 
 router = Router(tags=["chat"])
 AGAIN = AgainIn()

@@ -31,8 +31,9 @@ from conversations.edge.live.origin import is_own_page
 from conversations.edge.live.rate import Rate
 from conversations.edge.live.sign_in import sign_in
 from conversations.edge.live.tasks_end import tasks_end
-from conversations.edge.live.watch import SIGNED_OUT, watch_here
+from conversations.edge.live.watch import watch_here
 from conversations.edge.live.window import Window
+from conversations.edge.session_auth import SIGNED_OUT
 from llamaweb.lib.errors import (
     AuthenticationError,
     BusyError,

@@ -35,7 +35,8 @@ from conversations.edge.live.frames import (
 from conversations.edge.live.instruments import count_closed, count_opened, count_refused
 from conversations.edge.live.origin import is_own_page
 from conversations.edge.live.sign_in import SignIn, sign_in
-from conversations.edge.live.watch import SIGNED_OUT, watch_here
+from conversations.edge.live.watch import watch_here
+from conversations.edge.session_auth import SIGNED_OUT
 from llamaweb.lib.errors import (
     AuthenticationError,
     DeadlineError,

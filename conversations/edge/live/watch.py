@@ -21,6 +21,7 @@ from conversations.edge.live.reasons import Reasons
 from conversations.edge.live.sign_in import Facts, SignIn, facts_read
 from conversations.edge.live.tasks_end import tasks_end
 from conversations.edge.live.threads import LiveThreads
+from conversations.edge.session_auth import SIGNED_OUT
 from conversations.notices import feed_group
 from llamaweb.lib.errors import AuthenticationError, BusyError, LlamawebError, UnavailableError
 
@@ -30,7 +31,6 @@ GROUPS_AGAIN_S: Final = 60.0  # memberships are lost with the server that holds 
 LAYER_TIMEOUT_S: Final = 5.0
 BACKOFF_S: Final = 0.1
 BACKOFF_CAP_S: Final = 2.0
-SIGNED_OUT = "you are signed out; sign in again"
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class Watch:
         if layer is None:
             raise UnavailableError("there is no channel layer")
         channel = await layer.new_channel("live")
-        joined: dict[str, Any] = {}
+        joined: set[str] = set()
         receiver = asyncio.create_task(self._receive(layer, channel), name="live-receive")
         wanted: asyncio.Task[Any] | None = None
         try:
@@ -188,16 +188,14 @@ class Watch:
                 async with asyncio.timeout(LAYER_TIMEOUT_S):
                     await layer.group_discard(group, channel)
 
-    async def _move(
-        self, layer: Any, channel: str, joined: dict[str, Any], groups: set[str]
-    ) -> None:
+    async def _move(self, layer: Any, channel: str, joined: set[str], groups: set[str]) -> None:
         async with asyncio.timeout(LAYER_TIMEOUT_S):
-            for group in groups - joined.keys():
+            for group in groups - joined:
                 await layer.group_add(group, channel)
-                joined[group] = None
+                joined.add(group)
                 self._news.set()  # what was said before we listened
-            for group in joined.keys() - groups:
-                del joined[group]
+            for group in joined - groups:
+                joined.remove(group)
                 await layer.group_discard(group, channel)
 
     async def _receive(self, layer: Any, channel: str) -> None:

@@ -5,14 +5,14 @@ by `llamaweb.api`. All of it is about the one who asks: others' keys and session
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
-from pydantic import BaseModel
 
 from llamaweb.accounts.database import in_database
 from llamaweb.accounts.edge.mappers import key_out, preferences_out, session_out
+from llamaweb.accounts.edge.replies import empty_reply, json_reply, user_of
 from llamaweb.accounts.edge.schemas import (
     Ended,
     KeyCreated,
@@ -24,7 +24,6 @@ from llamaweb.accounts.edge.schemas import (
     SessionList,
 )
 from llamaweb.accounts.language import language_remember
-from llamaweb.accounts.models import User
 from llamaweb.accounts.password_services import password_change
 from llamaweb.accounts.selectors import api_key_of, api_keys_of
 from llamaweb.accounts.services import MAX_KEYS_PER_USER, api_key_create, api_key_revoke
@@ -32,14 +31,9 @@ from llamaweb.accounts.session_services import session_end, sessions_end, sessio
 from llamaweb.accounts.user_services import preferences_set
 from llamaweb.lib.errors import NotFoundError
 
-JSON_TYPE = "application/json; charset=utf-8"
 T = TypeVar("T")
 
 router = Router(tags=["account"])
-
-
-def _user(request: HttpRequest) -> User:
-    return cast("User", request.auth)  # type: ignore[attr-defined]
 
 
 def _address(request: HttpRequest) -> str | None:
@@ -50,24 +44,13 @@ async def _in_database(function: Callable[[], T]) -> T:
     return await in_database(function)()
 
 
-def _reply(body: BaseModel | None, status: int = 200) -> HttpResponse:
-    """A response nobody may keep; without a body: 204."""
-    response = (
-        HttpResponse(status=204)
-        if body is None
-        else HttpResponse(body.model_dump_json(), status=status, content_type=JSON_TYPE)
-    )
-    response["Cache-Control"] = "no-store"
-    return response
-
-
 @router.patch("/preferences", response=PreferencesOut, summary="Change theme and language")
 async def preferences_change(request: HttpRequest, body: PreferencesIn) -> HttpResponse:
     """The language goes into a cookie, too: pages before the login speak it as well."""
     user = await _in_database(
-        lambda: preferences_set(user=_user(request), theme=body.theme, language=body.language)
+        lambda: preferences_set(user=user_of(request), theme=body.theme, language=body.language)
     )
-    response = _reply(preferences_out(user))
+    response = json_reply(preferences_out(user))
     if body.language is not None:
         language_remember(response, user.language)
     return response
@@ -76,8 +59,8 @@ async def preferences_change(request: HttpRequest, body: PreferencesIn) -> HttpR
 @router.get("/keys", response=KeyList, summary="List own API keys")
 async def key_list(request: HttpRequest) -> HttpResponse:
     """All that work, and the newest that don't any more."""
-    keys = await _in_database(lambda: api_keys_of(_user(request)))
-    return _reply(KeyList(keys=[key_out(key) for key in keys], max_keys=MAX_KEYS_PER_USER))
+    keys = await _in_database(lambda: api_keys_of(user_of(request)))
+    return json_reply(KeyList(keys=[key_out(key) for key in keys], max_keys=MAX_KEYS_PER_USER))
 
 
 @router.post("/keys", response={201: KeyCreated}, summary="Make an API key")
@@ -85,7 +68,7 @@ async def key_create(request: HttpRequest, body: KeyIn) -> HttpResponse:
     """The only time its secret is shown."""
 
     def create() -> KeyCreated:
-        user = _user(request)
+        user = user_of(request)
         key, secret = api_key_create(
             user=user,
             name=body.name,
@@ -95,7 +78,7 @@ async def key_create(request: HttpRequest, body: KeyIn) -> HttpResponse:
         )
         return KeyCreated(key=key_out(key), secret=secret)
 
-    return _reply(await _in_database(create), 201)
+    return json_reply(await _in_database(create), 201)
 
 
 @router.delete("/keys/{int:key_id}", response={204: None}, summary="Revoke an API key")
@@ -103,19 +86,19 @@ async def key_revoke(request: HttpRequest, key_id: int) -> HttpResponse:
     """At once; one that is revoked already stays so."""
 
     def revoke() -> None:
-        user = _user(request)
+        user = user_of(request)
         key = api_key_of(user=user, key_id=key_id)
         api_key_revoke(key=key, actor=user, address=_address(request))
 
     await _in_database(revoke)
-    return _reply(None)
+    return empty_reply()
 
 
 @router.post("/password", response={204: None}, summary="Change the own password")
 async def password(request: HttpRequest, body: PasswordIn) -> HttpResponse:
     """This session goes on under a new cookie, all others end."""
     await _in_database(lambda: password_change(request=request, current=body.current, new=body.new))
-    return _reply(None)
+    return empty_reply()
 
 
 @router.get("/sessions", response=SessionList, summary="List signed-in devices")
@@ -127,7 +110,7 @@ async def session_list(request: HttpRequest) -> HttpResponse:
         found = sessions_list(request)
         return SessionList(sessions=[session_out(session, current) for session in found])
 
-    return _reply(await _in_database(read))
+    return json_reply(await _in_database(read))
 
 
 @router.delete("/sessions/{int:session_id}", response=Ended, summary="Sign a device out")
@@ -140,7 +123,7 @@ async def session_delete(request: HttpRequest, session_id: int) -> HttpResponse:
             raise NotFoundError("there is no such session")
         return Ended(num_ended=num_ended)
 
-    return _reply(await _in_database(end))
+    return json_reply(await _in_database(end))
 
 
 @router.delete("/sessions", response=Ended, summary="Sign all other devices out")
@@ -150,7 +133,7 @@ async def sessions_delete(request: HttpRequest) -> HttpResponse:
     def end() -> Ended:
         keep = request.session.session_key
         return Ended(
-            num_ended=sessions_end(user=_user(request), keep=keep, address=_address(request))
+            num_ended=sessions_end(user=user_of(request), keep=keep, address=_address(request))
         )
 
-    return _reply(await _in_database(end))
+    return json_reply(await _in_database(end))

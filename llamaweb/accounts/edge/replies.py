@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from django.http import HttpRequest, HttpResponse
 from pydantic import BaseModel
 
-if TYPE_CHECKING:
-    from llamaweb.accounts.models import User
+from llamaweb.accounts.models import User
 
 JSON_TYPE = "application/json; charset=utf-8"
+NO_STORE = {"Cache-Control": "no-store"}
 
 
 def user_of(request: HttpRequest) -> User:
@@ -26,6 +26,9 @@ def json_of(value: BaseModel) -> bytes:
 def json_reply(body: BaseModel | bytes, status: int = 200) -> HttpResponse:
     """A response with `body`; nobody may keep it."""
     content = body if isinstance(body, bytes) else json_of(body)
-    return HttpResponse(
-        content, status=status, content_type=JSON_TYPE, headers={"Cache-Control": "no-store"}
-    )
+    return HttpResponse(content, status=status, content_type=JSON_TYPE, headers=NO_STORE)
+
+
+def empty_reply() -> HttpResponse:
+    """Done, and nothing to say; nobody may keep it."""
+    return HttpResponse(status=204, headers=NO_STORE)
