@@ -28,7 +28,7 @@ from conversations.edge.schemas import ErrorBody
 from inference.edge.errors import ErrorReply, error_body, error_reply
 from llamaweb.accounts.edge.replies import JSON_TYPE, json_reply
 from llamaweb.lib.errors import BusyError, InvalidError, LlamawebError, UnavailableError
-from llamaweb.lib.json_path import json_path
+from llamaweb.lib.json_path import first_finding, json_path
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +62,7 @@ def _openai_plain(status: int, message: str, request_id: str) -> HttpResponse:
 def _app_expected(error: LlamawebError) -> HttpResponse:
     response = json_reply(ErrorBody(error=error_out(error)), status_of(error))
     if isinstance(error, BusyError):
-        response["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        response["Retry-After"] = str(error.retry_after_whole_s)
     return response
 
 
@@ -93,9 +93,8 @@ def add_handlers(api: NinjaAPI, shape: Shape) -> None:
 
     def invalid(_request: HttpRequest, error: Any) -> HttpResponse:
         """ninja's and pydantic's findings: the first one, by its JSON path."""
-        first = error.errors[0] if error.errors else {"loc": (), "msg": "invalid request"}
-        param = field_path(tuple(first["loc"]))
-        message = str(first["msg"]).removeprefix("Value error, ")[:MAX_MESSAGE_LEN]
+        param, message = first_finding(error.errors, "invalid request", field_path)
+        message = message[:MAX_MESSAGE_LEN]
         text = f"{param}: {message}" if param else message
         return shape.expected(InvalidError(text, param=param))
 

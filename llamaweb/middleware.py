@@ -96,11 +96,11 @@ class RequestContext(_Middleware):
         if not isinstance(error, BusyError | UnavailableError):
             return None
         status = 429 if isinstance(error, BusyError) else 503
-        wait_s = error.retry_after_s if isinstance(error, BusyError) else 1.0
+        wait_s = error.retry_after_whole_s if isinstance(error, BusyError) else 1
         response = HttpResponse(
             error.message, status=status, content_type="text/plain; charset=utf-8"
         )
-        response["Retry-After"] = str(max(1, round(wait_s)))
+        response["Retry-After"] = str(wait_s)
         return response
 
 

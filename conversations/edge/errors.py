@@ -25,7 +25,7 @@ from llamaweb.lib.errors import (
     TooLongError,
     UnavailableError,
 )
-from llamaweb.lib.json_path import json_path
+from llamaweb.lib.json_path import first_finding, json_path
 
 # The first class that fits decides, so subclasses stand before their base.
 STATUS_AND_CODE: tuple[tuple[type[LlamawebError], int, str], ...] = (
@@ -90,8 +90,6 @@ def invalid_from(findings: Sequence[Mapping[str, Any]], *, skip: int = 0) -> Inv
 
     `skip`: parts of the location that aren't the client's.
     """
-    first = findings[0] if findings else {"loc": (), "msg": "invalid"}
-    param = json_path(tuple(first["loc"])[skip:])
-    message = str(first["msg"]).removeprefix("Value error, ")
+    param, message = first_finding(findings, "invalid", lambda where: json_path(where[skip:]))
     text = f"{param}: {message}" if param else message
     return InvalidError(text[:MAX_SHOWN_CHARS], param=param and param[:MAX_SHOWN_CHARS])

@@ -89,7 +89,7 @@ def error_reply(error: LlamawebError) -> ErrorReply:
         if error.reason in SERVER_BOUNDS:
             status, kind = 503, "unavailable_error"
         more = {"reason": error.reason}
-        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        headers["Retry-After"] = str(error.retry_after_whole_s)
     elif isinstance(error, AuthenticationError):
         headers["WWW-Authenticate"] = 'Bearer realm="llamaweb"'
     elif isinstance(error, UnavailableError):

@@ -34,7 +34,7 @@ class LoginView(AllauthLoginView):  # type: ignore[misc]
         error = getattr(self.request, "throttled", None)
         if isinstance(error, BusyError):
             response.status_code = 429
-            response["Retry-After"] = str(max(1, round(error.retry_after_s)))
+            response["Retry-After"] = str(error.retry_after_whole_s)
         return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -56,6 +56,11 @@ class BusyError(LlamawebError):
         self.reason = reason
         self.retry_after_s = retry_after_s
 
+    @property
+    def retry_after_whole_s(self) -> int:
+        """For whoever counts in whole seconds, at least 1."""
+        return max(1, round(self.retry_after_s))
+
 
 class FailedError(LlamawebError):
     """Our own fault; the cause is chained."""
