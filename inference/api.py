@@ -61,7 +61,6 @@ logger = logging.getLogger(__name__)
 
 SYSTEM_OWNER = "system"
 FORGET_WITHIN_S = 60.0  # an order to forget that no engine took by then isn't needed any more
-READY_AGE_S = 5.0  # a heartbeat older than this says nothing any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +202,7 @@ async def engine_status(name: str | None = None) -> EngineSummary:
     engines = await engine_list(model)
     reason = "no engine has started yet"
     for engine in engines:
-        if engine.age_s > READY_AGE_S:
+        if engine.is_silent:
             continue
         if engine.state == "ready":
             return EngineSummary(True, "", model, int(engine.info.get("max_context", 0)))

@@ -8,14 +8,12 @@ from django.contrib.auth import get_user_model
 
 from inference import bus
 from inference.models import ModelConfig
-from inference.queues.contract import EngineStatus, Load
+from inference.queues.contract import SUPERVISOR_ID, EngineStatus, Load
 from inference.registry.config_services import is_served
 from llamaweb.lib.errors import UnavailableError
 
 MAX_MODELS = 50
 MAX_OWNERS = 20  # shown of those who wait for one model
-SILENT_S = 5.0  # a heartbeat older than this says nothing any more
-SUPERVISOR = "supervisor"  # the supervisor's own heartbeat: reasons, no engine
 NUMBERS = (
     "tokens_per_s",
     "prompt_tokens_per_s",
@@ -50,8 +48,8 @@ def engines_state() -> dict[str, Any]:
 def _model(
     config: ModelConfig, statuses: tuple[EngineStatus, ...], load: Load | None
 ) -> dict[str, Any]:
-    engines = [s for s in statuses if s.engine_id != SUPERVISOR and s.state != "stopped"]
-    told = [s for s in statuses if s.engine_id == SUPERVISOR and s.age_s < SILENT_S]
+    engines = [s for s in statuses if s.engine_id != SUPERVISOR_ID and s.state != "stopped"]
+    told = [s for s in statuses if s.engine_id == SUPERVISOR_ID and not s.is_silent]
     return {
         "id": config.pk,
         "name": config.name,
@@ -72,7 +70,7 @@ def _model(
 
 def _state(config: ModelConfig, engines: list[EngineStatus]) -> str:
     """The best that can be said: ready, loading, draining, silent, starting, not_loaded."""
-    alive = {status.state for status in engines if status.age_s < SILENT_S}
+    alive = {status.state for status in engines if not status.is_silent}
     for state in ("ready", "draining", "loading", "starting"):
         if state in alive:
             return state
@@ -86,7 +84,7 @@ def _engine(status: EngineStatus) -> dict[str, Any]:
     prompt = numbers["cached_tokens"] + numbers["prompt_tokens"]
     return {
         "id": status.engine_id,
-        "state": status.state if status.age_s < SILENT_S else "silent",
+        "state": "silent" if status.is_silent else status.state,
         "age_s": round(status.age_s, 1),
         "running": status.running,
         "cache_hits": round(100 * numbers["cached_tokens"] / prompt, 1) if prompt else None,

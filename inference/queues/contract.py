@@ -61,6 +61,8 @@ class Cursor:
 
 
 START = Cursor()
+SILENT_S = 5.0  # a heartbeat older than this says nothing any more
+SUPERVISOR_ID = "supervisor"  # engine id under which the supervisor tells what it knows; no engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,11 @@ class EngineStatus:
     age_s: float
     waiting_for_step: bool
     info: Mapping[str, float | int | str]
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the heartbeat is too old to say anything."""
+        return self.age_s >= SILENT_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import logging
 import time
 
 from inference.models import ModelConfig
-from inference.queues.contract import Beat, Queue
+from inference.queues.contract import SUPERVISOR_ID, Beat, Queue
 from inference.supervisor.credentials import engine_redis_url
 from inference.supervisor.engine_process import EngineProcess
 from inference.supervisor.policy import Restart, after_exit
@@ -15,10 +15,8 @@ from llamaweb.lib.errors import FailedError
 
 log = logging.getLogger(__name__)
 
-ENGINE_ID = "supervisor"  # under which the supervisor tells the queue what it knows
 MISSING_FILE_RETRY_S = 2.0
 WATCHDOG_LOOKS = 60  # looks (one a second) without a step or a sign of life: it is killed
-SILENT_S = 5.0  # a heartbeat older than this is no sign of life
 STOP_S = 6.0  # an engine that hasn't drained by then is killed
 KILL_S = 2.0
 DRAIN_S = 2 * 3600.0  # what runs has a deadline of its own; an engine that outlives all is killed
@@ -87,7 +85,7 @@ class SupervisedEngine:
             return
         own_id = self._process.spec.engine_id
         for status in self._queue.engines(self.config.name):
-            is_heard = status.engine_id == own_id and status.age_s < SILENT_S
+            is_heard = status.engine_id == own_id and not status.is_silent
             if is_heard and (not status.waiting_for_step or status.steps != self._steps):
                 self._steps, self._looks = status.steps, 0
                 return
@@ -101,7 +99,7 @@ class SupervisedEngine:
         self._queue.beat(
             self.config.name,
             Beat(
-                engine_id=ENGINE_ID,
+                engine_id=SUPERVISOR_ID,
                 state="starting" if self.is_running else "stopped",
                 info={"reason": self.restart.reason, "failures": self.restart.failures},
             ),
