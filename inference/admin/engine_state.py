@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from inference import bus
 from inference.models import ModelConfig
 from inference.queues.contract import SUPERVISOR_ID, EngineStatus, Load
-from inference.registry.config_services import is_served
+from inference.registry.config_services import can_load, can_unload, is_served
 from llamaweb.lib.errors import UnavailableError
 
 MAX_MODELS = 50
@@ -59,9 +59,9 @@ def _model(
         "state": _state(config, engines),
         "reason": str(told[0].info.get("reason", ""))[:500] if told and not engines else "",
         "may": {
-            "load": config.is_enabled and not is_served(config),
+            "load": can_load(config),
             "drain": is_served(config),
-            "unload": config.wanted != ModelConfig.Wanted.UNLOADED,
+            "unload": can_unload(config),
         },
         "engines": [_engine(status) for status in engines],
         "queue": None if load is None else _queue(load),

@@ -14,6 +14,8 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from inference.admin.model_forms import STARTER_FIELDS, AddModelForm, ChangeModelForm
 from inference.models import ModelConfig
 from inference.registry.config_services import (
+    can_load,
+    can_unload,
     delete_refusal,
     is_served,
     model_config_add,
@@ -54,14 +56,14 @@ def _make_default(request: HttpRequest, config: ModelConfig) -> str:
 
 
 ACTS = (
-    Act("load", _("Load"), _load, is_open=lambda c: c.is_enabled and not is_served(c)),
+    Act("load", _("Load"), _load, is_open=can_load),
     Act("default", _("Make it the default"), _make_default, is_open=lambda c: not c.is_default),
     Act("drain", _("Drain"), _drain, is_open=is_served),
     Act(
         "unload",
         _("Unload"),
         _unload,
-        is_open=lambda config: config.wanted != Wanted.UNLOADED,
+        is_open=can_unload,
         is_dangerous=True,
     ),
 )

@@ -154,6 +154,16 @@ def is_served(config: ModelConfig) -> bool:
     return config.is_enabled and config.wanted == Wanted.LOADED
 
 
+def can_load(config: ModelConfig) -> bool:
+    """Whether there is anything to load."""
+    return config.is_enabled and not is_served(config)
+
+
+def can_unload(config: ModelConfig) -> bool:
+    """Whether there is anything to unload."""
+    return config.wanted != Wanted.UNLOADED
+
+
 def model_config_delete(
     *, config: ModelConfig, actor: User | None = None, address: str | None = None
 ) -> None:

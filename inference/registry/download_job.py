@@ -22,14 +22,13 @@ from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from inference.models import ModelFile
 from inference.registry.config_services import config_of_file, name_check
 from inference.registry.download_fetch import READ_BYTES, Fetcher, Part, Stream
-from inference.registry.downloads import MAX_RUNNING, STALE, State, running
-from inference.registry.files import header_values, partial_path
+from inference.registry.downloads import MAX_RUNNING, State, needs_job, running
+from inference.registry.files import files_remove, header_values, partial_path
 from inference.registry.gguf import GgufError, GgufHeader, read_header
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
@@ -64,7 +63,7 @@ def model_download(file_id: int) -> str:
             _run(job)
     row = ModelFile.objects.filter(pk=file_id).first()
     if row is None or row.state in (State.READY, State.CANCELLED):
-        _unlink(partial_path(file_id))
+        files_remove(partial_path(file_id))
     return "" if row is None or job is None else row.state
 
 
@@ -75,7 +74,7 @@ def _run(job: _Job) -> None:
         log.info("download %d isn't wanted any more", job.row.pk)
         row = ModelFile.objects.filter(pk=job.row.pk).first()
         if row is None or row.state == State.CANCELLED:
-            _unlink(job.final)
+            files_remove(job.final)
     except HandBack:
         job.hand_back()
     except InvalidError as error:
@@ -109,10 +108,8 @@ def _take(file_id: int, stream: Stream) -> _Job | None:
     if running(now).exclude(pk=file_id).count() >= MAX_RUNNING:
         return None
     name = new_id("job-")
-    is_stale = Q(heartbeat_at=None) | Q(heartbeat_at__lt=now - STALE)
-    taken = ModelFile.objects.filter(
-        Q(state=State.QUEUED) | Q(is_stale, state=State.DOWNLOADING), pk=file_id, is_owned=True
-    ).update(state=State.DOWNLOADING, taken_by=name, heartbeat_at=now, error="")
+    mine = needs_job(now).filter(pk=file_id, is_owned=True)
+    taken = mine.update(state=State.DOWNLOADING, taken_by=name, heartbeat_at=now, error="")
     return _Job(ModelFile.objects.get(pk=file_id), name, stream) if taken else None
 
 
@@ -157,7 +154,7 @@ class _Job:
             self._write(**values)
             self._audit("failed", message[:200])
         if not keep:
-            _unlink(partial_path(self.row.pk))
+            files_remove(partial_path(self.row.pk))
 
     def hand_back(self) -> None:
         """Let another process go on."""
@@ -288,8 +285,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _unlink(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.unlink()

@@ -6,7 +6,6 @@ in it, and the sweep sends another job for what waits or whose job was killed.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 from datetime import datetime, timedelta
@@ -20,7 +19,7 @@ from kombu.exceptions import OperationalError
 
 from inference.models import ModelFile
 from inference.registry.config_services import name_check
-from inference.registry.files import partial_path
+from inference.registry.files import files_remove, partial_path
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
 from llamaweb.lib.errors import InvalidError
@@ -90,7 +89,8 @@ def model_download_cancel(
         ).update(state=State.CANCELLED, bytes_done=0, etag="", error="")
         if changed:
             _written(AuditAction.MODEL_DOWNLOAD_CANCELLED, file, actor, address)
-            transaction.on_commit(lambda: partial_remove(file.pk))
+            # The job that writes it notices.
+            transaction.on_commit(lambda: files_remove(partial_path(file.pk)))
     return bool(changed)
 
 
@@ -135,12 +135,6 @@ def send(file_id: int) -> None:
         current_app.send_task(TASK, args=[file_id], expires=TASK_EXPIRES_S)
     except OperationalError:
         log.warning("download %d waits for the sweep", file_id)
-
-
-def partial_remove(file_id: int) -> None:
-    """Remove what is there of a file that isn't wanted; the job that writes it notices."""
-    with contextlib.suppress(OSError):
-        partial_path(file_id).unlink()
 
 
 def host_of(url: str) -> str:

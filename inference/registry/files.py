@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +95,7 @@ def model_file_delete(
         if row.is_owned and row.path and is_in_models_dir(Path(row.path)):
             paths.append(Path(row.path))
         row.delete()
-        transaction.on_commit(lambda: _unlink(paths))
+        transaction.on_commit(lambda: files_remove(*paths))
 
 
 def partial_path(file_id: int) -> Path:
@@ -111,7 +110,8 @@ def is_in_models_dir(path: Path) -> bool:
     return path.parent == folder.resolve() or path.parent == folder
 
 
-def _unlink(paths: list[Path]) -> None:
+def files_remove(*paths: Path) -> None:
+    """Remove files, or the links in their places, as far as that can be done."""
     for path in paths:
         with contextlib.suppress(OSError):
-            os.unlink(path)  # noqa: PTH108  (never follows a link)
+            path.unlink()
