@@ -9,12 +9,12 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from conversations import services
-from conversations.models import Message
+from conversations.models import Conversation, Message
 from inference import bus
 from inference.protocol.events import Delta, Failed, Finished
 from inference.queues.keys import model_keys
 from tests.conversations.driving import USAGE, Engine, say, text
-from tests.live.clients import Socket, Sockets
+from tests.live.clients import WAIT_S, Socket, Sockets
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -225,3 +225,40 @@ async def test_nothing_of_a_client_that_left_is_left(
     names = {task.get_name() for task in asyncio.all_tasks()}
     assert not [name for name in names if name.startswith("live-")]
     await sync_to_async(engine.write)(turn.generation_id, Delta("y", (1,)))  # it goes on
+
+
+async def test_opening_again_repeats_nothing_that_is_on_its_way(
+    alice: Any, chat: Conversation, engine: Engine, sockets: Sockets
+) -> None:
+    turn = await sync_to_async(say)(alice, chat)
+    await sync_to_async(engine.claim)()
+    await sync_to_async(engine.write)(turn.generation_id, Delta("one ", (1,)))
+    socket = await sockets.greeted(alice, chat)
+    await socket.see(lambda view: view.texts.get(turn.generation_id) == "one ")
+    await sync_to_async(engine.write)(turn.generation_id, Delta("two ", (2,)))
+    sent = socket.communicator.output_queue._queue  # not taken in yet
+    async with asyncio.timeout(WAIT_S):
+        while "two " not in str(sent):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    known = socket.view.chats[chat.id]["revision"]
+    cursors = dict(socket.view.cursors)
+    await socket.send("open", conversation_id=chat.id, revision=known, cursors=cursors)
+    await sync_to_async(engine.write)(turn.generation_id, Delta("three", (3,)))
+    await sync_to_async(engine.end)(turn.generation_id)
+    await socket.see(lambda view: turn.generation_id in view.ends)
+    assert socket.view.texts[turn.generation_id] == "one two three"
+
+
+async def test_opening_again_without_a_cursor_brings_all_of_it(
+    alice: Any, chat: Conversation, engine: Engine, sockets: Sockets
+) -> None:
+    turn = await sync_to_async(say)(alice, chat)
+    await sync_to_async(engine.claim)()
+    await sync_to_async(engine.write)(turn.generation_id, Delta("one ", (1,)))
+    socket = await sockets.greeted(alice, chat)
+    await socket.see(lambda view: view.texts.get(turn.generation_id) == "one ")
+    socket.view.texts.clear()
+    await socket.send("open", conversation_id=chat.id, revision=None, cursors={})
+    await sync_to_async(engine.end)(turn.generation_id, None, "two")
+    await socket.see(lambda view: turn.generation_id in view.ends)
+    assert socket.view.texts[turn.generation_id] == "one two"

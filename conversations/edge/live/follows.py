@@ -56,8 +56,11 @@ class Follows:
     async def open(
         self, conversation_id: str, revision: int | None, cursors: Mapping[str, str]
     ) -> None:
-        """Follow from what the client has; anew if it is followed already."""
-        await self._drop(conversation_id)
+        """Follow from what the client has; of a conversation that is followed already also from
+        what is still on its way to the client."""
+        dropped = await self._drop(conversation_id)
+        sent = {tail.generation_id: tail.sent for tail in dropped if tail.sent}
+        cursors = {id_: sent.get(id_, cursor) for id_, cursor in cursors.items()}
         while len(self._followed) >= MAX_OPEN:
             count_refused("open_conversations")
             await self.close(next(iter(self._followed)), "too_many")
@@ -66,7 +69,9 @@ class Follows:
 
     async def close(self, conversation_id: str, reason: Reason) -> None:
         """Follow no more and say so; nothing when it isn't followed."""
-        if await self._drop(conversation_id):
+        is_followed = conversation_id in self._followed
+        await self._drop(conversation_id)
+        if is_followed:
             await self._send(ClosedFrame(conversation_id=conversation_id, reason=reason))
 
     async def close_all(self) -> None:
@@ -130,15 +135,15 @@ class Follows:
 
         return Tail(fold, turn.generation_id, turn.model, send=send, failed=self._failed)
 
-    async def _drop(self, conversation_id: str) -> bool:
+    async def _drop(self, conversation_id: str) -> list[Tail]:
+        """Follow no more; returns the tails that ended."""
         followed = self._followed.pop(conversation_id, None)
-        if followed is not None:
-            await self._stop(followed, list(followed.tails))
-        return followed is not None
+        return [] if followed is None else await self._stop(followed, list(followed.tails))
 
-    async def _stop(self, followed: _Followed, keys: Iterable[TailKey]) -> None:
+    async def _stop(self, followed: _Followed, keys: Iterable[TailKey]) -> list[Tail]:
         tails = [followed.tails.pop(key) for key in list(keys)]
         await asyncio.gather(*(tail.close() for tail in tails))
+        return tails
 
 
 def _is_news(read: ConversationRead, followed: _Followed) -> bool:

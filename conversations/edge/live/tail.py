@@ -39,10 +39,11 @@ class Tail:
         send: Callable[[StreamFrame], Awaitable[None]],
         failed: Callable[[Exception], None],
     ) -> None:
+        self.generation_id = generation_id
+        self.sent = ""  # the cursor of the last frame that was sent, "" before it
         self._fold = fold
-        self._generation_id = generation_id
         self._model = model
-        self._send = send
+        self._out = send
         self._failed = failed
         self._moved_ts = time.monotonic()
         self._place: Position | None = None
@@ -92,7 +93,7 @@ class Tail:
 
     async def _follow(self) -> None:
         events = api.generation_events(
-            self._model, self._generation_id, self._fold.cursor, expected=True
+            self._model, self.generation_id, self._fold.cursor, expected=True
         )
         async with contextlib.aclosing(events):
             async for item in events:
@@ -103,6 +104,10 @@ class Tail:
                 if self._fold.has_ended:
                     return
                 await asyncio.sleep(FRAMES_APART_S)
+
+    async def _send(self, frame: StreamFrame) -> None:
+        await self._out(frame)
+        self.sent = frame.cursor
 
     def _take(self, item: api.Read | Position) -> list[StreamFrame]:
         if isinstance(item, Position):
