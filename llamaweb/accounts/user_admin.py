@@ -54,15 +54,12 @@ def _end_sessions(request: HttpRequest, user: User) -> str:
 
 
 def _active_set(request: HttpRequest, user: User, is_active: bool) -> bool:
-    """Let a user in or keep them out; who is kept out is out everywhere at once."""
+    """Let a user in or keep them out. False: it was so already."""
     row = User.objects.get(pk=user.pk)
     if row.is_active == is_active:
         return False
-    with transaction.atomic():
-        row.is_active = is_active
-        user_save(user=row, **who(request))
-        if not is_active:
-            sessions_end(user=row, keep=None, **who(request))
+    row.is_active = is_active
+    user_save(user=row, **who(request))
     return True
 
 
@@ -122,10 +119,7 @@ class AuditedUserAdmin(_UserAdmin, Admin):
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         """The view holds a transaction around this and `save_related`."""
-        was_active = change and User.objects.get(pk=obj.pk).is_active
         user_save(user=obj, **who(request))
-        if was_active and not obj.is_active:
-            sessions_end(user=obj, keep=None, **who(request))
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Groups and permissions."""

@@ -12,6 +12,7 @@ from django.db import transaction
 
 from llamaweb.accounts.models import AuditAction, User, users_leave
 from llamaweb.accounts.services import audit_record
+from llamaweb.accounts.session_services import sessions_end
 
 # Everything of a user that a form may change, but for the password.
 FIELDS = (
@@ -28,7 +29,8 @@ FIELDS = (
 
 
 def user_save(*, user: User, actor: User | None = None, address: str | None = None) -> None:
-    """Make or change `user`; saving without a change leaves no event."""
+    """Make or change `user`; saving without a change leaves no event. Who may not come in any more
+    is out everywhere at once."""
     with transaction.atomic():
         is_new = user._state.adding
         before = {} if is_new else User.objects.values(*FIELDS, "password").get(pk=user.pk)
@@ -40,6 +42,8 @@ def user_save(*, user: User, actor: User | None = None, address: str | None = No
             user_created(user=user, actor=actor, address=address)
         elif changed:
             _record(AuditAction.USER_CHANGED, user, changed, actor=actor, address=address)
+        if "is_active" in changed and not user.is_active:
+            sessions_end(user=user, keep=None, actor=actor, address=address)
 
 
 def user_created(*, user: User, actor: User | None = None, address: str | None = None) -> None:
