@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -35,49 +34,30 @@ class Page:
     next: str | None
 
 
-def conversation_list(
-    *, user: User, before: tuple[datetime, str] | None = None, limit: int = MAX_LIST
-) -> list[ConversationView]:
-    """Own and shared conversations, the newest activity first. `before`: (updated_at, id) of the
-    last one of the page before.
-
-    Raises:
-        InvalidError: the limit is out of bounds.
-    """
-    return _list(user, before, _bounded(limit))
-
-
 def conversation_page(*, user: User, before: str = "", limit: int = PAGE_LEN) -> Page:
-    """As `conversation_list`; `before`: the `next` of the page before, "" for the first.
+    """Own and shared conversations, the newest activity first. `before`: the `next` of the page
+    before, "" for the first.
 
     Raises:
         InvalidError: no cursor of ours, or the limit is out of bounds.
     """
-    views = _list(user, cursor_read(before) if before else None, _bounded(limit) + 1)
-    has_more = len(views) > limit
-    views = views[:limit]
-    last = (views[-1].updated_at, views[-1].id) if has_more else None
-    return Page(tuple(views), cursor_write(*last) if last else None)
+    if not 1 <= limit <= MAX_LIST:
+        raise InvalidError(f"limit must be 1 to {MAX_LIST}", param="limit")
+    rows = _with_facts(conversations_of(user), user)
+    if before:
+        at, last_id = cursor_read(before)
+        rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, id__lt=last_id))
+    found = [_view(row, user) for row in rows.order_by("-updated_at", "-id")[: limit + 1]]
+    views = tuple(found[:limit])
+    if len(found) <= limit:
+        return Page(views, None)
+    return Page(views, cursor_write(views[-1].updated_at, views[-1].id))
 
 
 def conversation_views(*, user: User, ids: Collection[str]) -> list[ConversationView]:
     """Those of `ids` that `user` may read, the newest activity first."""
     rows = _with_facts(conversations_of(user).filter(id__in=ids), user)
     return [_view(row, user) for row in rows.order_by("-updated_at", "-id")]
-
-
-def _bounded(limit: int) -> int:
-    if not 1 <= limit <= MAX_LIST:
-        raise InvalidError(f"limit must be 1 to {MAX_LIST}", param="limit")
-    return limit
-
-
-def _list(user: User, before: tuple[datetime, str] | None, limit: int) -> list[ConversationView]:
-    rows = _with_facts(conversations_of(user), user)
-    if before is not None:
-        at, last_id = before
-        rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, id__lt=last_id))
-    return [_view(row, user) for row in rows.order_by("-updated_at", "-id")[:limit]]
 
 
 def conversation_snapshot(*, user: User, conversation_id: str) -> Snapshot:

@@ -181,7 +181,8 @@ def test_the_list_holds_own_and_shared_ones(
 ) -> None:
     services.conversation_create(user=bob, title="bob's")
     Share.objects.create(conversation_id=things["conversation"], user=bob)
-    views = selectors.conversation_list(user=bob)
+    views = selectors.conversation_page(user=bob).conversations
     assert [(v.is_owner, v.can_write) for v in views] == [(True, True), (False, False)]
-    assert [v.id for v in selectors.conversation_list(user=alice)] == [things["conversation"]]
-    assert selectors.conversation_list(user=carol) == []
+    views = selectors.conversation_page(user=alice).conversations
+    assert [v.id for v in views] == [things["conversation"]]
+    assert selectors.conversation_page(user=carol).conversations == ()

@@ -65,13 +65,15 @@ def test_the_list_is_by_activity_in_pages(alice: Any, engine: Engine) -> None:
     engine.answer(say(alice, chats[1]))
     say(alice, chats[3])
     services.conversation_rename(user=alice, conversation_id=chats[0].id, title="renamed")
-    first = selectors.conversation_list(user=alice, limit=3)
-    assert [view.title for view in first] == ["3", "1", "4"]
-    assert [view.is_running for view in first] == [True, False, False]
-    rest = selectors.conversation_list(user=alice, before=(first[-1].updated_at, first[-1].id))
-    assert [view.title for view in rest] == ["2", "renamed"]
+    first = selectors.conversation_page(user=alice, limit=3)
+    assert [view.title for view in first.conversations] == ["3", "1", "4"]
+    assert [view.is_running for view in first.conversations] == [True, False, False]
+    assert first.next is not None
+    rest = selectors.conversation_page(user=alice, before=first.next)
+    assert [view.title for view in rest.conversations] == ["2", "renamed"]
+    assert rest.next is None
     with pytest.raises(InvalidError, match="limit"):
-        selectors.conversation_list(user=alice, limit=101)
+        selectors.conversation_page(user=alice, limit=101)
 
 
 def test_the_list_takes_one_query(
@@ -80,7 +82,7 @@ def test_the_list_takes_one_query(
     for number in range(5):
         services.conversation_create(user=alice, title=str(number))
     with django_assert_num_queries(1):
-        assert len(selectors.conversation_list(user=alice)) == 5
+        assert len(selectors.conversation_page(user=alice).conversations) == 5
 
 
 def test_deleted_and_restored_it_is_as_before(
@@ -89,7 +91,7 @@ def test_deleted_and_restored_it_is_as_before(
     engine.answer(say(alice, chat), "kept")
     before = selectors.conversation_snapshot(user=alice, conversation_id=chat.id)
     services.conversation_delete(user=alice, conversation_id=chat.id)
-    assert selectors.conversation_list(user=alice) == []
+    assert selectors.conversation_page(user=alice).conversations == ()
     services.conversation_restore(user=alice, conversation_id=chat.id)
     after = selectors.conversation_snapshot(user=alice, conversation_id=chat.id)
     assert (after.messages, after.turns) == (before.messages, before.turns)

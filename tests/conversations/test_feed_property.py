@@ -139,7 +139,9 @@ def test_old_list_and_changes(alice: Any, bob: Any, engine: Engine, script: list
             world.readers[who].follow()
     for reader in world.readers:
         reader.follow()
-        fresh = selectors.conversation_list(user=reader.user)
+        fresh = selectors.conversation_page(
+            user=reader.user, limit=selectors.MAX_LIST
+        ).conversations
         assert reader.rows == {view.id: view for view in fresh}
         reader.follow()  # nothing left to tell
         assert reader.rows == {view.id: view for view in fresh}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from conversations import services
 from conversations.edge.mappers import conversation_out, state_out
 from conversations.models import OPEN_STATES, Conversation, Feed, Message, Turn
-from conversations.selectors import conversation_list, conversation_snapshot
+from conversations.selectors import MAX_LIST, conversation_page, conversation_snapshot
 from inference import api
 from inference.protocol.events import Cancelled, Delta, Failed, Finished
 from inference.protocol.fold import EMPTY, fold, text_of
@@ -211,6 +211,10 @@ class World:
             await page.socket.until(lambda frame, ref=ref: frame.get("ref") == ref, SETTLE_S)
         await self.do_share(0, 0)  # who lost it, and got it again, opens it again
         for page in self.pages:
+            feed = await Feed.objects.aget(user=page.user)
+            assert page.socket is not None
+            # What was closed on the way isn't there any more when it is opened again.
+            await page.socket.see(lambda view, feed=feed: view.feed == feed.revision, SETTLE_S)
             await page.follow(self.chat.id)
             await self.settled(page)
 
@@ -242,7 +246,7 @@ class World:
         """What a page opened now gets, and the text of every open turn."""
         rows = {
             view.id: conversation_out(view).model_dump(mode="json")
-            for view in conversation_list(user=user)
+            for view in conversation_page(user=user, limit=MAX_LIST).conversations
         }
         snapshot = conversation_snapshot(user=user, conversation_id=self.chat.id)
         texts = {}
