@@ -1,3 +1,4 @@
+import { part as partOf } from "../domain/parts";
 import type { ConversationOut, MeOut, MessageOut, PartOut, TurnOut } from "../types/api";
 import type { LiveAnswer, ShownMessage } from "../types/stores";
 
@@ -6,17 +7,7 @@ const DAY_MS = 86_400_000;
 
 export const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
 
-export const part = (text: string, type: PartOut["type"] = "text"): PartOut => ({
-  type,
-  text,
-  call_id: "",
-  name: "",
-  arguments: "",
-  is_error: false,
-  attachment_id: "",
-  mime: "",
-  size: 0,
-});
+export const part = (text: string, type: PartOut["type"] = "text") => partOf(type, { text });
 
 export const me = (changes: Partial<MeOut> = {}): MeOut => ({
   username: "alice",

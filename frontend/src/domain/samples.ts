@@ -9,21 +9,12 @@ import type {
   StreamFrame,
   TurnOut,
 } from "../types/api";
+import { part } from "./parts";
 
 const AT = "2026-11-30T10:00:00Z";
 
 export function text(content: string, type: PartOut["type"] = "text"): PartOut {
-  return {
-    type,
-    text: content,
-    call_id: "",
-    name: "",
-    arguments: "",
-    is_error: false,
-    attachment_id: "",
-    mime: "",
-    size: 0,
-  };
+  return part(type, { text: content });
 }
 
 export function message(id: string, fields: Partial<MessageOut> = {}): MessageOut {

@@ -1,5 +1,6 @@
 /** Answers being written, made of `stream` frames. Pure. */
 import type { PartOut, Place, Prefill, StreamEnd, StreamFrame, TurnOut } from "../types/api";
+import { part } from "./parts";
 
 type Run = StreamFrame["deltas"][number];
 
@@ -115,19 +116,4 @@ function toolCall(text: string): PartOut {
   } catch {
     return part("tool_call", { arguments: text }); // not whole yet
   }
-}
-
-function part(type: PartOut["type"], fields: Partial<PartOut>): PartOut {
-  return {
-    type,
-    text: "",
-    call_id: "",
-    name: "",
-    arguments: "",
-    is_error: false,
-    attachment_id: "",
-    mime: "",
-    size: 0,
-    ...fields,
-  };
 }
