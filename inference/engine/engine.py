@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 
 from inference.engine import admission
@@ -15,12 +15,13 @@ from inference.engine.constraints import ConstraintError
 from inference.engine.contract import EngineEvent, SequenceRequest
 from inference.engine.costs import CacheCosts
 from inference.engine.errors import NoRoomError
+from inference.engine.gaps import GapCloser
 from inference.engine.leaders import find_leader
 from inference.engine.picking import Outcome, Picker
 from inference.engine.prompt_cache import PromptCache
 from inference.engine.reuse import Reuse
 from inference.engine.room import last_asked, no_room, shrink
-from inference.engine.scheduler import Group, GroupTurns, PrefillScheduler, Work, group_of
+from inference.engine.scheduler import GroupTurns, PrefillScheduler, Work
 from inference.engine.sequence import Phase, Sequence
 from inference.engine.shifting import shift_range
 from inference.engine.stats import EngineStats, StepRecord
@@ -42,8 +43,6 @@ from llamaweb.lib.clock import Clock, SystemClock
 
 logger = logging.getLogger(__name__)
 
-GAP_PATIENCE_STEPS = 4  # before a gap between ids is closed; a new request may fill it for nothing
-
 
 class Engine:
     """A `StepEngine` over any backend. Nothing here blocks but the backend's `decode`."""
@@ -59,7 +58,6 @@ class Engine:
         self._backend = backend
         self._config = config or EngineConfig()
         self._clock = clock or SystemClock()
-        self._groups: Counter[Group] = Counter()
         self._turns = GroupTurns()
         self._adapters: tuple[tuple[int, float], ...] = ()
         self._scheduler = PrefillScheduler(self._config)
@@ -69,6 +67,7 @@ class Engine:
         self._costs = CacheCosts(self._pace)
         self._cache = PromptCache(backend, self._config, self._costs, self._clock)
         self._table = self._cache.table
+        self._gaps = GapCloser(self._cache, self._pace, self._costs)
         self._check = CacheCheck(backend, self._cache) if self._config.verify_cache else None
         self._batch = Batch(backend.batch_len)
         self._picker = Picker(backend.tokenizer, self._config)
@@ -79,7 +78,6 @@ class Engine:
         self._active: dict[str, Sequence] = {}
         self._events: list[EngineEvent] = []
         self._step = 0
-        self._gap_steps = 0  # decode-only steps in a row that took more than one pass
         self._arrivals = 0
         self._stats = EngineStats()
         self.last_step = StepRecord()
@@ -110,7 +108,7 @@ class Engine:
         prepared = admission.prepare(request, self._backend, shifts=self._shifts)
         slot = self._cache.seat(request, prepared.prefix)
         self._arrivals += 1
-        self._groups[group_of(request)] += 1
+        self._turns.join(request)
         sequence = self._active[request.generation_id] = Sequence(
             request=request,
             slot=slot,
@@ -143,8 +141,7 @@ class Engine:
         """See `StepEngine.step`."""
         self._step += 1
         started_ts = self._clock.monotonic()
-        if self._gap_steps:
-            self._close_gap()
+        self._gaps.close(self._active.values())
         self._begin_waiting()
         work = self._schedule()
         if work:
@@ -192,21 +189,6 @@ class Engine:
 
     # --- schedule
 
-    def _close_gap(self) -> None:
-        """Move the last sequence into a gap between ids that cost passes for as long as a copy
-        takes: then the copy is worth it, whatever comes."""
-        pass_s = self._pace.decode_step_s / 2
-        patience = max(GAP_PATIENCE_STEPS, self._costs.copy_s() / pass_s if pass_s else 0)
-        found = self._table.gap()
-        if found is None or self._gap_steps < patience or self._cache.has_pending:
-            return
-        last, gap = found
-        for sequence in self._active.values():
-            if sequence.slot is last and sequence.phase is Phase.DECODE:
-                self._gap_steps = 0
-                self._cache.move(sequence, gap)
-                return
-
     def _begin_waiting(self) -> None:
         """Start what needn't wait for somebody else to compute its prefix."""
         waiting = [seq for seq in self._active.values() if seq.phase is Phase.WAITING]
@@ -249,7 +231,7 @@ class Engine:
 
     def _schedule(self) -> list[Work]:
         """One token of everybody who decodes, and prompt pieces for the rest of the step."""
-        active = self._one_group() if len(self._groups) > 1 else self._active.values()
+        active = self._active.values() if self._turns.is_one else self._one_group()
         decoding = [seq for seq in active if seq.phase is Phase.DECODE]
         prefilling = [seq for seq in active if seq.phase is Phase.PREFILL]
         if self._shifts:
@@ -353,8 +335,7 @@ class Engine:
             self._cache.decoded(excess_s=elapsed_s - expected_s)
         else:
             self._pace.observe(num_prompt=num_prompt, num_decode=num_decode, elapsed_s=elapsed_s)
-        is_apart = num_prompt == 0 and ubatches > 1 and self._backend.can_share
-        self._gap_steps = self._gap_steps + 1 if is_apart else 0
+        self._gaps.note(is_apart=num_prompt == 0 and ubatches > 1 and self._backend.can_share)
         self.last_step = StepRecord(num_decode, num_prompt, ubatches, elapsed_s)
         self._stats.add_step(self.last_step, self._batch.capacity)
 
@@ -454,10 +435,7 @@ class Engine:
         del self._active[sequence.request.generation_id]
         if self._trace is not None:
             self._trace.end(sequence, self._clock.monotonic())
-        group = group_of(sequence.request)
-        self._groups[group] -= 1
-        if not self._groups[group]:
-            del self._groups[group]
+        self._turns.leave(sequence.request)
         self._cache.leave(sequence.slot, self._step)
         sequence.sampler.close()
 

@@ -7,6 +7,7 @@ long prompt never blocks others, and nobody waits for ever.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -40,7 +41,24 @@ class GroupTurns:
     """Whose turn it is among groups that can't share a batch: the one that waited longest."""
 
     def __init__(self) -> None:
+        self._num_members: Counter[Group] = Counter()
         self._served_step: dict[Group, int] = {}
+
+    @property
+    def is_one(self) -> bool:
+        """Whether all that are here may share a batch."""
+        return len(self._num_members) <= 1
+
+    def join(self, request: SequenceRequest) -> None:
+        """A sequence is here; pair of `leave`."""
+        self._num_members[group_of(request)] += 1
+
+    def leave(self, request: SequenceRequest) -> None:
+        """It is gone."""
+        group = group_of(request)
+        self._num_members[group] -= 1
+        if not self._num_members[group]:
+            del self._num_members[group]
 
     def choose(self, sequences: Seq[Sequence], *, step: int) -> list[Sequence]:
         """Those of one group; each group comes once before any comes twice."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inference.engine.batch import count_ubatches
-from inference.engine.engine import GAP_PATIENCE_STEPS
+from inference.engine.gaps import PATIENCE_STEPS
 from inference.protocol.events import Event
 from inference.protocol.params import Limits
 from tests.engine.driving import ask, collect, make_engine, run, text_of
@@ -57,7 +57,7 @@ def test_a_gap_that_stays_is_closed_by_moving_the_last_sequence() -> None:
     while engine.has_work:
         collect(out, engine.step())
         apart += engine.last_step.num_prompt == 0 and engine.last_step.num_ubatches > 1
-    assert apart <= 2 * GAP_PATIENCE_STEPS
+    assert apart <= 2 * PATIENCE_STEPS
     assert engine.stats()["cache_moves"] == 1  # ids 1 and 3 became 1 and 2
     assert [text_of(out[str(index)]) for index in range(4)] == [
         "x" * (5 if index in (0, 2) else 200) for index in range(4)
