@@ -135,6 +135,9 @@ class Env:
     engine_context_shift: bool = var(
         kinds.FLAG, False, "A full context drops its older half instead of ending the answer."
     )
+    engine_yields_cores: bool = var(
+        kinds.FLAG, True, "Engines compute with fewer threads while other processes need the cores."
+    )
     gpu_layers: int = var(kinds.integer(-1, 10_000), 0, "Layers put on the GPU; -1: all.")
     mock_reply: str = var(kinds.text(), "", "Mock: the answer; empty: echo the last message.")
     mock_delay_ms: float = var(kinds.decimal(0, 60_000), 0.0, "Mock: milliseconds a decode step.")

@@ -61,6 +61,7 @@ ENGINE_NUMBERS = (
     _gauge("running", "Sequences being computed."),
     _gauge("waiting", "Sequences in a slot that wait for somebody's prefix, or for room."),
     _gauge("free_slots", "Slots that can be taken."),
+    _gauge("threads", "CPU threads of a decode now; fewer while others need the cores."),
     _gauge(
         "prefill_rate", "Prompt tokens a second, as last measured.", "prefill_tokens_per_second"
     ),

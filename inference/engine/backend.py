@@ -90,6 +90,15 @@ class Backend(Protocol):
         """The next batches are computed with these (number, scale) and no others."""
         ...
 
+    @property
+    def num_threads(self) -> int:
+        """CPU threads of a decode as it was loaded."""
+        ...
+
+    def use_threads(self, num: int) -> None:
+        """The next batches are computed with that many threads, `num_threads` at most."""
+        ...
+
     def decode(self, batch: Batch) -> None:
         """Compute a batch. Rows are ascending by seq_id, at most one output a sequence.
 

@@ -26,6 +26,7 @@ from inference.engine.sequence import Phase, Sequence
 from inference.engine.shifting import shift_range
 from inference.engine.stats import EngineStats, StepRecord
 from inference.engine.stopping import Ended
+from inference.engine.threads import ThreadGovernor
 from inference.engine.timings import PrefillPace
 from inference.engine.trace import Trace
 from inference.protocol.events import (
@@ -53,6 +54,7 @@ class Engine:
         config: EngineConfig | None = None,
         clock: Clock | None = None,
         *,
+        threads: ThreadGovernor | None = None,
         trace: Trace | None = None,
     ) -> None:
         self._backend = backend
@@ -74,6 +76,7 @@ class Engine:
         self._shifts = self._config.context_shift and backend.can_shift and not backend.is_unified
         if self._config.context_shift and not self._shifts:
             logger.warning("this context can't be shifted: a full one ends the answer")
+        self._threads = threads
         self._trace = trace
         self._active: dict[str, Sequence] = {}
         self._events: list[EngineEvent] = []
@@ -141,6 +144,8 @@ class Engine:
         """See `StepEngine.step`."""
         self._step += 1
         started_ts = self._clock.monotonic()
+        if self._threads is not None and self._threads.look():
+            self._backend.use_threads(self._threads.num_threads)
         self._gaps.close(self._active.values())
         self._begin_waiting()
         work = self._schedule()
@@ -164,6 +169,7 @@ class Engine:
             running=running,
             waiting=len(self._active) - running,
             free_slots=self.free_slots,
+            threads=self._threads.num_threads if self._threads else self._backend.num_threads,
             prefill_rate=self._pace.rate,
             graphs_reused=self._backend.graphs_reused,
             **self._cache.stats.as_mapping(),

@@ -6,13 +6,17 @@ import importlib
 from pathlib import Path
 from typing import cast
 
+from inference.engine.backend import Backend
 from inference.engine.config import EngineConfig
 from inference.engine.contract import StepEngine
 from inference.engine.engine import Engine
 from inference.engine.mock_backend import DEFAULT_CONTEXT_LEN, MockBackend
+from inference.engine.threads import ThreadGovernor
 from inference.engine.trace import Trace
 from inference.protocol.spec import EngineSpec
 from inference.text.tokenizer import Tokenizer
+from llamaweb.lib.clock import SystemClock
+from llamaweb.lib.cpus import CoreMeter, num_cores
 from llamaweb.lib.errors import FailedError, InvalidError
 
 
@@ -57,7 +61,19 @@ def _build_llama(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
     except FailedError:
         backend.close()
         raise
-    return Engine(backend, _config(spec), trace=_trace(spec)), backend.tokenizer
+    engine = Engine(backend, _config(spec), threads=_threads(spec, backend), trace=_trace(spec))
+    return engine, backend.tokenizer
+
+
+def _threads(spec: EngineSpec, backend: Backend) -> ThreadGovernor | None:
+    if not spec.yields_cores or backend.num_threads == 1:
+        return None
+    return ThreadGovernor(
+        backend.num_threads,
+        cores=num_cores(),
+        used_by_others=CoreMeter().used_by_others,
+        clock=SystemClock(),
+    )
 
 
 def _build_custom(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:

@@ -92,6 +92,7 @@ class LlamaBackend:
         self.can_shift = bool(llama_cpp.llama_memory_can_shift(self._memory))
         self.is_unified = is_unified
         self.num_adapters = 0
+        self.num_threads = int(llama_cpp.llama_n_threads(context))
         self.fingerprint = fingerprint
         self._threads_own = threading.local()
         self._dry = DrySamplers(self._vocab)
@@ -113,6 +114,10 @@ class LlamaBackend:
         """See `Backend.use_adapters`; none can be loaded yet."""
         if adapters:
             raise BackendError("no adapters are loaded")
+
+    def use_threads(self, num: int) -> None:
+        """See `Backend.use_threads`."""
+        llama_cpp.llama_set_n_threads(self._context, num, num)
 
     def decode(self, batch: Batch) -> None:
         """See `Backend.decode`."""

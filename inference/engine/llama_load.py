@@ -15,6 +15,7 @@ import llama_cpp
 
 from inference.engine.llama_log import quiet_log
 from inference.protocol.spec import EngineSpec
+from llamaweb.lib.cpus import num_cores
 from llamaweb.lib.errors import FailedError, InvalidError
 
 logger = logging.getLogger(__name__)
@@ -122,7 +123,7 @@ def fingerprint(model: Any, spec: EngineSpec) -> str:
 
 def num_threads(spec: EngineSpec) -> int:
     """Threads of a decode: one core is left to everything else, because ours spin."""
-    return spec.threads or max(1, len(os.sched_getaffinity(0)) - 1)
+    return spec.threads or max(1, num_cores() - 1)
 
 
 def metadata(model: Any, key: str) -> str | None:

@@ -72,6 +72,7 @@ class MockBackend:
         self.can_shift = not is_recurrent
         self.is_unified = is_unified
         self.num_adapters = 4
+        self.num_threads = 1
         self.graphs_reused = 0
         self.adapters: tuple[tuple[int, float], ...] = ()
         self.fingerprint = "mock"
@@ -96,6 +97,9 @@ class MockBackend:
         reply = encode_text(self.spec.reply) or _last_message(request.tokens)
         self._scripts[seq_id] = Script(prompt.tobytes(), len(prompt), reply)
         self._adapters[seq_id] = request.adapters
+
+    def use_threads(self, num: int) -> None:
+        """See `Backend.use_threads`; it has none."""
 
     def use_adapters(self, adapters: tuple[tuple[int, float], ...]) -> None:
         """See `Backend.use_adapters`; `decode` refuses rows of other ones."""

@@ -38,6 +38,7 @@ class EngineSpec:
     cells. `cache_ram_mib`: states of evicted sequences kept in memory, 0 none. `context_shift`:
     a full context drops its older half instead of ending the answer. `verify_cache`: for finding
     mistakes, see `EngineConfig`. `trace_path`: write a Chrome trace there.
+    `yields_cores`: compute with fewer threads while others need the cores.
     `parent_pid`: die when this process does.
     """
 
@@ -53,6 +54,7 @@ class EngineSpec:
     ubatch_len: int = 512
     step_target_ms: float = 200.0
     threads: int = 0
+    yields_cores: bool = True
     flash_attention: str = "auto"
     use_extra_bufts: bool = True
     n_gpu_layers: int = 0

@@ -39,6 +39,7 @@ def engine_spec(config: ModelConfig, *, redis_url: str, use_extra_bufts: bool) -
         num_slots=config.num_slots,
         context_len=config.context_len,
         threads=config.threads,
+        yields_cores=settings.ENGINE_YIELDS_CORES,
         step_target_ms=settings.ENGINE_STEP_MS,
         cache_ram_mib=settings.ENGINE_CACHE_MIB,
         kv_unified=settings.ENGINE_KV == "unified",

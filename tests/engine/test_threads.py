@@ -1,0 +1,99 @@
+"""An engine gives up threads for which others need the cores, and takes them back."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference.engine.engine import Engine
+from inference.engine.factory import build_engine
+from inference.engine.mock_backend import MockBackend
+from inference.engine.threads import LOOK_S, LOOKS_TO_GIVE, LOOKS_TO_TAKE, ThreadGovernor
+from inference.protocol.params import Limits
+from inference.protocol.spec import EngineSpec, MockSpec
+from llamaweb.lib.clock import ManualClock
+from tests.engine.driving import ask
+
+
+class Cores:
+    """What a test says others use."""
+
+    def __init__(self, most: int, cores: int) -> None:
+        self.used: float | None = 0.0
+        self.clock = ManualClock()
+        self.governor = ThreadGovernor(
+            most, cores=cores, used_by_others=lambda: self.used, clock=self.clock
+        )
+
+    def look(self, used: float | None, times: int = 1, pause_s: float = LOOK_S) -> int:
+        self.used = used
+        for _ in range(times):
+            self.clock.advance(pause_s)
+            self.governor.look()
+        return self.governor.num_threads
+
+
+@pytest.mark.parametrize(
+    ("most", "cores", "used", "left"),
+    [
+        (2, 2, 0.3, 2),
+        (2, 2, 0.6, 1),
+        (2, 2, 1.0, 1),
+        (2, 2, 2.0, 1),  # one is always left
+        (8, 8, 0.4, 8),
+        (8, 8, 3.1, 5),
+        (7, 8, 1.0, 7),  # the core left to others
+        (4, 16, 9.0, 4),
+    ],
+)
+def test_as_many_as_find_a_core(most: int, cores: int, used: float, left: int) -> None:
+    assert Cores(most, cores).look(used, LOOKS_TO_GIVE) == left
+
+
+def test_one_busy_moment_changes_nothing() -> None:
+    cores = Cores(2, 2)
+    assert cores.look(1.0, LOOKS_TO_GIVE - 1) == 2
+    assert cores.look(0.1) == 2
+    assert cores.look(1.0, LOOKS_TO_GIVE - 1) == 2
+
+
+def test_taken_back_when_the_core_stays_free() -> None:
+    cores = Cores(2, 2)
+    cores.look(1.0, LOOKS_TO_GIVE)
+    assert cores.look(0.1, LOOKS_TO_TAKE - 1) == 1
+    assert cores.look(0.4, 1) == 1  # neither free nor taken: counted anew
+    assert cores.look(0.1, LOOKS_TO_TAKE - 1) == 1
+    assert cores.look(0.1) == 2
+
+
+def test_a_look_over_a_pause_or_in_the_dark_says_nothing() -> None:
+    cores = Cores(2, 2)
+    assert cores.look(2.0, 5, pause_s=10 * LOOK_S) == 2
+    assert cores.look(None, 5) == 2
+
+
+def test_no_look_before_its_time() -> None:
+    assert Cores(2, 2).look(2.0, 10, pause_s=LOOK_S / 20) == 2
+
+
+def test_the_engine_computes_with_what_is_left() -> None:
+    cores = Cores(2, 2)
+    backend = MockBackend(MockSpec(reply="x" * 200))
+    asked: list[int] = []
+    backend.use_threads = asked.append  # type: ignore[method-assign]
+    engine = Engine(backend, clock=cores.clock, threads=cores.governor)
+    engine.add(ask("a", limits=Limits(max_tokens=100)))
+    cores.used = 1.0
+    for _ in range(LOOKS_TO_GIVE + 1):
+        cores.clock.advance(LOOK_S)
+        engine.step()
+    assert asked == [1]
+    assert engine.stats()["threads"] == 1
+    engine.close()
+
+
+def test_it_can_be_told_not_to() -> None:
+    spec = EngineSpec("m", "e", "", "", engine_class="mock", yields_cores=False)
+    engine, _ = build_engine(spec)
+    assert isinstance(engine, Engine)
+    assert engine._threads is None
+    engine.close()
