@@ -13,7 +13,8 @@ import numpy as np
 from inference.engine.constraints import ConstraintError
 from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN
 from inference.engine.picks import Logits
-from inference.text.gbnf import ROOT, Chars, Element, Group, Ref, parse_gbnf
+from inference.text.gbnf import parse_gbnf
+from inference.text.gbnf_tree import ROOT, Chars, Element, Group, Ref
 
 Stack: TypeAlias = tuple[Element, Any] | None
 UTF8_LENGTHS = ((0x80, 1), (0xC2, 0), (0xE0, 2), (0xF0, 3), (0xF5, 4), (0x100, 0))

@@ -10,58 +10,33 @@ from __future__ import annotations
 
 import dataclasses
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
+from inference.text.gbnf_checks import check_rules
+from inference.text.gbnf_tree import (
+    ANY_CHAR,
+    MAX_NESTING,
+    ROOT,
+    Chars,
+    Element,
+    Group,
+    Options,
+    Ref,
+    TokenRef,
+    grammar_error,
+)
 from llamaweb.lib.errors import InvalidError
 
 MAX_GRAMMAR_CHARS = 64 * 1024
-MAX_NESTING = 64  # parentheses inside each other, and rules that begin with each other
 MAX_REPEATS = 2000  # of an element, times the rules in it
 MAX_ELEMENTS = 100_000  # after repetitions are written out
-ROOT = "root"
 _WORD = frozenset(string.ascii_letters + string.digits + "-")
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", **{c: c for c in '\\"[]-'}}
 _HEX_LENGTHS = {"x": 2, "u": 4, "U": 8}
 MAX_CODE_POINT = 0x10FFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Chars:
-    """One character within (or, `negated`, outside) ranges of code points, both ends included."""
-
-    ranges: tuple[tuple[int, int], ...]
-    negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRef:
-    """One token (or, `negated`, any other one): by its text in angle brackets, or by its id."""
-
-    token: int | str
-    negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """The rule with that name."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One of `options`, at least `least` and at most `most` times (None: without end)."""
-
-    options: tuple[tuple[Element, ...], ...]
-    least: int = 1
-    most: int | None = 1
-
-
-Element: TypeAlias = Chars | TokenRef | Ref | Group
-Options: TypeAlias = tuple[tuple[Element, ...], ...]
-ANY_CHAR = Chars((), negated=True)
 _NOTHING = Group(((),))
 
 
@@ -72,19 +47,12 @@ def parse_gbnf(text: str, is_token: Callable[[str], bool]) -> dict[str, Options]
         InvalidError: not a grammar, or over a bound; the message names the line, not the text.
     """
     if len(text) > MAX_GRAMMAR_CHARS:
-        raise _error(f"has {len(text)} characters, at most {MAX_GRAMMAR_CHARS} are allowed")
+        raise grammar_error(f"has {len(text)} characters, at most {MAX_GRAMMAR_CHARS} are allowed")
     rules = _Parser(text, is_token).parse()
     if ROOT not in rules:
-        raise _error(f"has no rule named '{ROOT}'")
-    _refuse_undefined(rules)
-    empty = _empty_rules(rules)
-    _refuse_empty_loops(rules, empty)
-    _refuse_left_recursion(rules, empty)
+        raise grammar_error(f"has no rule named '{ROOT}'")
+    check_rules(rules)
     return rules
-
-
-def _error(what: str) -> InvalidError:
-    return InvalidError(f"the grammar {what}", param="grammar")
 
 
 @dataclass(slots=True)
@@ -119,7 +87,7 @@ class _Parser:
         options, cost = self._options(depth=0)
         self.elements += cost.elements
         if self.elements > MAX_ELEMENTS:
-            raise _error(f"has more than {MAX_ELEMENTS} elements")
+            raise grammar_error(f"has more than {MAX_ELEMENTS} elements")
         self.rules[name] = options
         if self._peek() not in ("\r", "\n", ""):
             raise self._unexpected()
@@ -127,7 +95,7 @@ class _Parser:
 
     def _options(self, depth: int) -> tuple[Options, _Cost]:
         if depth > MAX_NESTING:
-            raise _error(f"is nested more than {MAX_NESTING} levels deep")
+            raise grammar_error(f"is nested more than {MAX_NESTING} levels deep")
         options = []
         total = _Cost()
         while True:
@@ -154,7 +122,7 @@ class _Parser:
                 self._space(newlines=depth > 0)
                 times *= max(1, bounds[0] if bounds[1] is None else bounds[1])
                 if times > MAX_REPEATS:
-                    raise _error(f"repeats more than {MAX_REPEATS} rules")
+                    raise grammar_error(f"repeats more than {MAX_REPEATS} rules")
                 num_copies = max(bounds[0], bounds[1] or 0) + 1
                 cost = _Cost(cost.rules + num_copies, (cost.elements + 2) * num_copies)
                 element = _repeated(element, *bounds)
@@ -162,7 +130,7 @@ class _Parser:
             total.rules += cost.rules
             total.elements += cost.elements
             if total.elements > MAX_ELEMENTS:
-                raise _error(f"has more than {MAX_ELEMENTS} elements")
+                raise grammar_error(f"has more than {MAX_ELEMENTS} elements")
         return tuple(out), total
 
     def _element(self, depth: int) -> tuple[Element, _Cost] | None:
@@ -308,7 +276,7 @@ class _Parser:
 
     def _unexpected(self, why: str = "unexpected character or end") -> InvalidError:
         line = self.text.count("\n", 0, self.pos) + 1
-        return _error(f"can't be read, line {line}: {why}")
+        return grammar_error(f"can't be read, line {line}: {why}")
 
 
 def _is_number(digits: str) -> bool:
@@ -319,87 +287,3 @@ def _repeated(element: Element, least: int, most: int | None) -> Group:
     if isinstance(element, Group) and (element.least, element.most) == (1, 1):
         return dataclasses.replace(element, least=least, most=most)
     return Group(((element,),), least, most)
-
-
-def _elements(rules: dict[str, Options]) -> Iterator[Element]:
-    todo = list(rules.values())
-    while todo:
-        for sequence in todo.pop():
-            for element in sequence:
-                yield element
-                if isinstance(element, Group):
-                    todo.append(element.options)
-
-
-def _refuse_undefined(rules: dict[str, Options]) -> None:
-    for element in _elements(rules):
-        if isinstance(element, Ref) and element.name not in rules:
-            raise _error("uses a rule that it doesn't define")
-
-
-def _refuse_empty_loops(rules: dict[str, Options], empty: set[str]) -> None:
-    for element in _elements(rules):
-        if not isinstance(element, Group) or element.most in (0, 1):
-            continue
-        # Without end it is left recursion; with one, llama.cpp follows every way to count it.
-        if _may_be_empty(element.options, empty):
-            raise _error("repeats what may be nothing")
-
-
-def _refuse_left_recursion(rules: dict[str, Options], empty: set[str]) -> None:
-    """A rule may not come back to itself before a character is read, however indirectly."""
-    first = {name: _first_refs(options, empty) for name, options in rules.items()}
-    done: set[str] = set()
-    for name in rules:
-        path: list[tuple[str, list[str]]] = [(name, list(first[name]))]
-        while path:
-            current, left = path[-1]
-            if not left:
-                done.add(current)
-                path.pop()
-                continue
-            following = left.pop()
-            if any(following == seen for seen, _ in path):
-                raise _error("has a rule that begins with itself")
-            if following not in done:
-                path.append((following, list(first[following])))
-            if len(path) > MAX_NESTING:
-                raise _error(f"has more than {MAX_NESTING} rules that begin with each other")
-
-
-def _empty_rules(rules: dict[str, Options]) -> set[str]:
-    """Names of rules that may be nothing."""
-    empty: set[str] = set()
-    while True:
-        more = {
-            name
-            for name, options in rules.items()
-            if name not in empty and _may_be_empty(options, empty)
-        }
-        if not more:
-            return empty
-        empty |= more
-
-
-def _may_be_empty(options: Options, empty: set[str]) -> bool:
-    return any(all(_is_empty(element, empty) for element in sequence) for sequence in options)
-
-
-def _is_empty(element: Element, empty: set[str]) -> bool:
-    if isinstance(element, Group):
-        return element.least == 0 or _may_be_empty(element.options, empty)
-    return isinstance(element, Ref) and element.name in empty
-
-
-def _first_refs(options: Options, empty: set[str]) -> set[str]:
-    """Rules with which one of the options may begin."""
-    found: set[str] = set()
-    for sequence in options:
-        for element in sequence:
-            if isinstance(element, Ref):
-                found.add(element.name)
-            elif isinstance(element, Group):
-                found |= _first_refs(element.options, empty)
-            if not _is_empty(element, empty):
-                break
-    return found

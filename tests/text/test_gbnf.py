@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inference.text.gbnf import (
-    ANY_CHAR,
-    MAX_ELEMENTS,
-    MAX_GRAMMAR_CHARS,
-    MAX_NESTING,
-    MAX_REPEATS,
-    Chars,
-    Group,
-    Ref,
-    TokenRef,
-    parse_gbnf,
-)
+from inference.text.gbnf import MAX_ELEMENTS, MAX_GRAMMAR_CHARS, MAX_REPEATS, parse_gbnf
+from inference.text.gbnf_tree import ANY_CHAR, MAX_NESTING, Chars, Group, Ref, TokenRef
 from llamaweb.lib.errors import InvalidError
 from tests.text.grammars import BAD, GOOD
 
