@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from inference import bus
 from inference.protocol.events import CancelledBy
-from inference.protocol.requests import ControlRequest, GenerateRequest
-from inference.queues.contract import START, Cursor, EngineStatus, Load, Position, Read, Status
+from inference.protocol.requests import GenerateRequest
+from inference.queues.contract import (
+    START,
+    CachePurge,
+    Cursor,
+    EngineStatus,
+    Load,
+    Position,
+    Read,
+    Status,
+)
 from inference.registry import selectors
 from inference.registry.generations import (
     generation_create,
@@ -24,8 +32,7 @@ from inference.registry.generations import (
 from inference.registry.results import GenerationResult, generation_result, generation_results
 from inference.registry.selectors import ModelInfo, not_loaded
 from llamaweb.accounts.database import in_database
-from llamaweb.lib.errors import BusyError, UnavailableError
-from llamaweb.lib.ids import new_id
+from llamaweb.lib.errors import UnavailableError
 
 __all__ = [
     "START",
@@ -58,9 +65,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-SYSTEM_OWNER = "system"
-FORGET_WITHIN_S = 60.0  # an order to forget that no engine took by then isn't needed any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,29 +127,20 @@ def generation_status_now(model: str, generation_id: str) -> Status | None:
     return bus.sync_queue().status(model, generation_id)
 
 
-def cache_forget_now(conversations: tuple[str, ...]) -> int:
-    """Have engines forget what their prompt caches hold of deleted conversations; returns how many
-    were told. Where Redis or a queue can't take it, it is left to be pushed out by others."""
-    told = 0
-    queue, now = bus.sync_queue(), time.time()
-    for model in selectors.model_list():
-        try:
-            if not queue.engines(model.name):
-                continue
-            order = ControlRequest(
-                generation_id=new_id("gen-"),
-                model=model.name,
-                owner_key=SYSTEM_OWNER,
-                submitted_at=now,
-                deadline_at=now + FORGET_WITHIN_S,
-                action="clear_cache",
-                conversations=conversations,
-            )
-            queue.submit(order)
-            told += 1
-        except (UnavailableError, BusyError):
-            logger.warning("engines of %s weren't told of deleted conversations", model.name)
-    return told
+def cache_forget_now(*, conversations: tuple[str, ...] = (), owner_key: str = "") -> bool:
+    """Have all engines forget what their prompt caches hold of `conversations`, or of an owner.
+
+    False: Redis can't be reached; what they hold is left to be pushed out by others.
+    """
+    purge = CachePurge(owner_key, conversations)
+    queue = bus.sync_queue()
+    try:
+        for model in queue.models():  # also those whose engines are ending
+            queue.purge(model, purge)
+    except UnavailableError:
+        logger.warning("engines weren't told what to forget: redis is away")
+        return False
+    return True
 
 
 async def streams_close() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
@@ -11,3 +13,7 @@ class InferenceConfig(AppConfig):
 
     name = "inference"
     verbose_name = _("Models and engines")
+
+    def ready(self) -> None:
+        """Connect the signals once the models are there."""
+        import_module("inference.signals")

@@ -81,7 +81,7 @@ def conversation_delete(*, user: User, conversation_id: str) -> Conversation:
         turns = conversation.turns.filter(state__in=OPEN_STATES).select_related("answer")
         for turn in turns:
             turn_apply(turn, TurnEvent(What.STOP), revision=revision)
-        transaction.on_commit(partial(api.cache_forget_now, (str(conversation.id),)))
+        transaction.on_commit(partial(api.cache_forget_now, conversations=(str(conversation.id),)))
     return conversation
 
 

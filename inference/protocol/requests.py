@@ -184,20 +184,7 @@ class RerankRequest(_Utility):
     version: int = PROTOCOL_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRequest(_Utility):
-    """An administrator's order to an engine of a model.
-
-    clear_cache: forget the prompt cache of `of_owner` or of `conversations`; all of it without.
-    """
-
-    action: Literal["drain", "clear_cache"] = "drain"
-    of_owner: str = ""
-    conversations: tuple[str, ...] = ()
-    version: int = PROTOCOL_VERSION
-
-
 UtilityRequest: TypeAlias = (
-    TokenizeRequest | CountRequest | RenderRequest | EmbedRequest | RerankRequest | ControlRequest
+    TokenizeRequest | CountRequest | RenderRequest | EmbedRequest | RerankRequest
 )
 EngineRequest: TypeAlias = GenerateRequest | UtilityRequest

@@ -43,13 +43,4 @@ class RerankResult:
     prompt_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ControlResult:
-    """What was done."""
-
-    message: str
-
-
-UtilityResult: TypeAlias = (
-    TokenizeResult | CountResult | RenderResult | EmbedResult | RerankResult | ControlResult
-)
+UtilityResult: TypeAlias = TokenizeResult | CountResult | RenderResult | EmbedResult | RerankResult

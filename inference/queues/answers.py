@@ -15,6 +15,7 @@ from inference.queues.config import busy
 from inference.queues.contract import (
     AppendOutcome,
     BeatReply,
+    CachePurge,
     Cursor,
     EngineStatus,
     FinishedEntry,
@@ -186,10 +187,20 @@ def outcomes(reply: Any) -> tuple[AppendOutcome, ...]:
 
 
 def beat(reply: Any) -> BeatReply:
-    """Lost and cancelled generations."""
+    """Lost and cancelled generations, and what to forget."""
     lost, cancelled = texts(reply[0]), texts(reply[1])
     pairs = zip(cancelled[::2], cancelled[1::2], strict=True)
-    return BeatReply(lost, tuple((item, cast(CancelledBy, by)) for item, by in pairs))
+    return BeatReply(
+        lost,
+        tuple((item, cast(CancelledBy, by)) for item, by in pairs),
+        tuple(_purge(item) for item in reply[2]),
+        text(reply[3]),
+    )
+
+
+def _purge(item: Any) -> CachePurge:
+    owner_key, conversations = json.loads(item or '["",[]]')
+    return CachePurge(owner_key, tuple(conversations))
 
 
 def reaped(reply: Any) -> Reaped:

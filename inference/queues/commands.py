@@ -20,6 +20,7 @@ from inference.queues.contract import (
     AppendOutcome,
     Beat,
     BeatReply,
+    CachePurge,
     Claim,
     Cursor,
     EngineStatus,
@@ -121,6 +122,11 @@ class Commands:
         """See `Queue.reader_renew`."""
         return self._command("reader_renew", model, tuple(generation_ids), answers.texts)
 
+    def purge(self, model: str, purge: CachePurge) -> Command[bool]:
+        """See `Queue.purge`."""
+        text = json.dumps([purge.owner_key, purge.conversations])
+        return self._command("purge", model, (text,), bool)
+
     def load(self, model: str) -> Command[Load]:
         """See `Queue.load`."""
         return self._command("load", model, (), answers.load)
@@ -212,7 +218,7 @@ class Commands:
                 "info": dict(beat.info),
             }
         )
-        args: list[Arg] = [beat.engine_id, record]
+        args: list[Arg] = [beat.engine_id, record, beat.mark]
         for generation_id, epoch in beat.running:
             args += [generation_id, epoch]
         return self._command("beat", model, args, answers.beat)

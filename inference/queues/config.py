@@ -46,6 +46,8 @@ def script_config(config: QueueConfig) -> str:
             "unfinalised_keep": ms(config.unfinalised_keep_s),
             "memory_refuse_ratio": config.memory_refuse_ratio,
             "engine_shown": ms(ENGINE_SHOWN_S),
+            "max_purges": config.max_purges,
+            "purge_keep": ms(config.purge_keep_s),
         },
         separators=(",", ":"),
     )

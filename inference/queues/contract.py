@@ -35,6 +35,8 @@ class QueueConfig:
     `background_age_s`: a background request that waited this long is taken like an interactive one.
     `max_deaths`: engine deaths a request survives; a request that saw `max_deaths` of them runs
     alone. `stream_bytes`: at this size earlier deltas are folded into one snapshot.
+    `max_purges` orders to forget are kept for engines that are away, until none came for
+    `purge_keep_s`.
     """
 
     max_queued: int = 256
@@ -50,6 +52,8 @@ class QueueConfig:
     ended_keep_s: float = 300.0
     unfinalised_keep_s: float = 24 * 3600.0
     memory_refuse_ratio: float = 0.8
+    max_purges: int = 256
+    purge_keep_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -122,8 +126,20 @@ AppendOutcome: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class CachePurge:
+    """What prompt caches are to forget: what is an owner's and of one of `conversations`; either
+    alone is enough, neither means everything."""
+
+    owner_key: str = ""
+    conversations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Beat:
-    """An engine's heartbeat. `steps` counts engine steps; `info` is shown to administrators."""
+    """An engine's heartbeat. `steps` counts engine steps; `info` is shown to administrators.
+
+    `mark` is that of the last reply; "": nothing is cached yet, so there is nothing to purge.
+    """
 
     engine_id: str
     state: Literal["starting", "loading", "ready", "draining", "stopped"]
@@ -131,14 +147,21 @@ class Beat:
     running: tuple[tuple[str, int], ...] = ()  # (generation_id, epoch)
     waiting_for_step: bool = False  # sequences are running and a step is due
     info: Mapping[str, float | int | str] = field(default_factory=dict)
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BeatReply:
-    """`lost`: leases that are no longer the engine's. `cancelled`: stop these and say so."""
+    """`lost`: leases that are no longer the engine's. `cancelled`: stop these and say so.
+
+    `purges`: what was ordered since the beat's mark, in order; one of everything where that can't
+    be told any more. `mark` is opaque.
+    """
 
     lost: tuple[str, ...] = ()
     cancelled: tuple[tuple[str, CancelledBy], ...] = ()
+    purges: tuple[CachePurge, ...] = ()
+    mark: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +266,14 @@ class Queue(Protocol):
         """
         ...
 
+    def purge(self, model: str, purge: CachePurge) -> None:
+        """Have every engine of `model` forget; each learns it with its next heartbeat.
+
+        One that is away for longer than orders are kept forgets everything when it is back, and
+        so does each after a restart of the server, which may have lost an order.
+        """
+        ...
+
     def load(self, model: str) -> Load:
         """How much waits and runs."""
         ...
@@ -297,7 +328,7 @@ class Queue(Protocol):
         ...
 
     def beat(self, model: str, beat: Beat) -> BeatReply:
-        """Renew the engine's leases and learn what to stop."""
+        """Renew the engine's leases and learn what to stop and what to forget."""
         ...
 
     # --- sweep and supervisor
@@ -326,6 +357,6 @@ class Queue(Protocol):
     # --- waiting
 
     def wait_control(self, model: str, after: str, timeout_s: float) -> str:
-        """Block until something changed for engines (new work, a cancel) since mark `after`, or the
-        time is up; returns the new mark. "" = from now on. May return early."""
+        """Block until something changed for engines (new work, a cancel, a purge) since mark
+        `after`, or the time is up; returns the new mark. "" = from now on. May return early."""
         ...

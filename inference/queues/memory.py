@@ -22,6 +22,7 @@ from inference.queues.contract import (
     AppendOutcome,
     Beat,
     BeatReply,
+    CachePurge,
     Claim,
     Cursor,
     EngineStatus,
@@ -176,6 +177,12 @@ class MemoryQueue:
                     generation.renew_reader(now + ms(self.config.reader_lease_s))
             return tuple(unknown)
 
+    def purge(self, model: str, purge: CachePurge) -> None:
+        """See `Queue.purge`."""
+        with self._model(model) as state:
+            state.order(purge, self._now())
+            self._bump(state)
+
     def load(self, model: str) -> Load:
         """See `Queue.load`."""
         with self._model(model) as state:
@@ -290,7 +297,8 @@ class MemoryQueue:
                     generation.cancel = "reader_gone"
                 if generation.cancel is not None:
                     cancelled.append((generation_id, generation.cancel))
-            return BeatReply(tuple(lost), tuple(cancelled))
+            purges = state.purges_since(beat.mark, now)
+            return BeatReply(tuple(lost), tuple(cancelled), purges, str(state.num_purges))
 
     # --- sweep and supervisor
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Literal, TypeAlias
 
 from inference.protocol.events import Terminal
 from inference.queues import terminals
 from inference.queues.config import UTILITIES_A_CLAIM, away_ms, ms
-from inference.queues.contract import Beat, Claim, Position, QueueConfig, Reaped, State
+from inference.queues.contract import (
+    Beat,
+    CachePurge,
+    Claim,
+    Position,
+    QueueConfig,
+    Reaped,
+    State,
+)
 from inference.queues.facts import snapshot_usage
 from inference.queues.fairness import Place, Waiting
 from inference.queues.memory_state import Generation
@@ -26,6 +35,9 @@ class Model:
         self.number = 0  # of the last submit
         self.active: int | None = None  # when anybody renewed or swept leases last
         self.mark = 0  # grows when engines have something new to look at
+        self.purges: deque[CachePurge] = deque(maxlen=config.max_purges)
+        self.num_purges = 0  # ever ordered; the kept ones are the last of them
+        self.purges_till = 0
 
     def in_state(self, state: State) -> list[Generation]:
         """Those in `state`, in order of submits."""
@@ -58,6 +70,27 @@ class Model:
         generation = self.generations.get(generation_id)
         valid = generation is not None and generation.is_held_by(engine_id, epoch)
         return generation if valid else None
+
+    # --- purges
+
+    def order(self, purge: CachePurge, now: int) -> None:
+        """Keep `purge` for every engine."""
+        self._forget_purges(now)
+        self.purges.append(purge)
+        self.num_purges += 1
+        self.purges_till = now + ms(self.config.purge_keep_s)
+
+    def purges_since(self, mark: str, now: int) -> tuple[CachePurge, ...]:
+        """See `BeatReply.purges`."""
+        self._forget_purges(now)
+        num_new = self.num_purges - int(mark) if mark else 0
+        if num_new > len(self.purges):
+            return (CachePurge(),)
+        return tuple(self.purges)[len(self.purges) - num_new :]
+
+    def _forget_purges(self, now: int) -> None:
+        if self.purges_till <= now:
+            self.purges.clear()
 
     # --- waiting
 

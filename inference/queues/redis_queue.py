@@ -23,6 +23,7 @@ from inference.queues.contract import (
     AppendOutcome,
     Beat,
     BeatReply,
+    CachePurge,
     Claim,
     Cursor,
     EngineStatus,
@@ -110,6 +111,10 @@ class RedisQueue:
     ) -> tuple[str, ...]:
         """See `Queue.reader_renew`."""
         return self._run(self._commands.reader_renew(model, generation_ids))
+
+    def purge(self, model: str, purge: CachePurge) -> None:
+        """See `Queue.purge`."""
+        self._run(self._commands.purge(model, purge))
 
     def load(self, model: str) -> Load:
         """See `Queue.load`."""

@@ -1,4 +1,4 @@
-"""Renews the process's leases, says that it lives, and brings cancels and deadlines."""
+"""Renews the process's leases, says that it lives, and brings cancels, deadlines and purges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from inference.protocol.events import Failed
 from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import Beat, Queue
-from inference.worker.inbox import Abort, Drop, Fail, Order
+from inference.worker.inbox import Abort, Drop, Fail, Order, Purge
 from inference.worker.running import RunningSet
 from llamaweb.lib.clock import Clock
 from llamaweb.lib.errors import UnavailableError
@@ -48,6 +48,7 @@ class Heartbeat:
         self._due = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._mark = ""
         self.state: EngineState = "loading"
 
     def start(self) -> None:
@@ -91,6 +92,7 @@ class Heartbeat:
                 running=tuple(leases.items()),
                 waiting_for_step=waiting_for_step,
                 info=self._info(),
+                mark=self._mark,
             ),
         )
         for generation_id in reply.lost:
@@ -101,6 +103,10 @@ class Heartbeat:
         for generation_id, by in reply.cancelled:
             if generation_id in leases:
                 self._hand_over(Abort(generation_id, leases[generation_id], by))
+        for purge in reply.purges:
+            for conversation in purge.conversations or (None,):
+                self._hand_over(Purge(purge.owner_key or None, conversation))
+        self._mark = reply.mark  # from here on they aren't told again
         self._end_overdue()
 
     def _end_overdue(self) -> None:

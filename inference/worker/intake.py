@@ -18,7 +18,6 @@ from inference.engine.errors import failed_event
 from inference.protocol.events import Event, Finished, Result
 from inference.protocol.requests import (
     ChatPrompt,
-    ControlRequest,
     CountRequest,
     EngineRequest,
     GenerateRequest,
@@ -27,14 +26,13 @@ from inference.protocol.requests import (
     TokenizeRequest,
 )
 from inference.protocol.results import (
-    ControlResult,
     CountResult,
     RenderResult,
     TokenizeResult,
     UtilityResult,
 )
 from inference.queues.contract import Claim, Queue
-from inference.worker.inbox import Add, Order, Purge
+from inference.worker.inbox import Add, Order
 from inference.worker.outlet import Outlet
 from inference.worker.running import LeaseEvent, RunningSet
 from llamaweb.lib.errors import NotSupportedError, UnavailableError
@@ -184,10 +182,6 @@ class Intake:
             return CountResult(self._pipeline.count(request.prompt, now_at=request.submitted_at))
         if isinstance(request, RenderRequest):
             return RenderResult(self._pipeline.render(request.prompt, now_at=request.submitted_at))
-        if isinstance(request, ControlRequest) and request.action == "clear_cache":
-            for conversation in request.conversations or (None,):
-                self._hand_over(Purge(request.of_owner or None, conversation))
-            return ControlResult("the prompt cache is being cleared")
         raise NotSupportedError(f"{type(request).__name__} is not served by this engine")
 
 

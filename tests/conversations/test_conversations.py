@@ -12,7 +12,7 @@ from conversations import selectors, services
 from conversations.models import Conversation, Message, Turn
 from conversations.services.conversations import UNDO_KEEP
 from conversations.titles import TITLE_CHARS, title_from
-from inference.protocol.requests import ControlRequest
+from inference.queues.contract import Beat, CachePurge
 from llamaweb.lib.errors import InvalidError, NotFoundError
 from tests.conversations.driving import Engine, say
 
@@ -124,9 +124,9 @@ def test_a_deletion_has_engines_forget_what_they_hold_of_it(
     engine: Engine,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
-    engine.cancelled()  # a heartbeat: there is an engine
+    say(alice, chat)
+    mark = engine.queue.beat("mock", Beat("e", "ready")).mark
     with django_capture_on_commit_callbacks(execute=True):
         services.conversation_delete(user=alice, conversation_id=chat.id)
-    (claim,) = engine.queue.claim("mock", "e", slots=9, idle=True)
-    assert isinstance(claim.request, ControlRequest)
-    assert claim.request.conversations == (str(chat.id),)
+    heard = engine.queue.beat("mock", Beat("e", "ready", mark=mark)).purges
+    assert heard == (CachePurge(conversations=(str(chat.id),)),)

@@ -1,10 +1,10 @@
--- ARGV: engine, heartbeat, then id and epoch of each running generation
--- returns {lost ids, {id, by, …} to be stopped}
+-- ARGV: engine, heartbeat, mark of the last reply, then id and epoch of each running generation
+-- returns {lost ids, {id, by, …} to be stopped, what to forget ('': everything), mark}
 local engine, lost, cancelled = ARGV[4], {}, {}
 awake()
 redis.call('HSET', ENGINES, engine, ARGV[5])
 redis.call('ZADD', SEEN, NOW, engine)
-for i = 6, #ARGV, 2 do
+for i = 7, #ARGV, 2 do
   local id = ARGV[i]
   local held = lease(id, engine, ARGV[i + 1])
   if held == 'stale' then
@@ -22,4 +22,15 @@ for i = 6, #ARGV, 2 do
     end
   end
 end
-return { lost, cancelled }
+
+-- A mark is the server's run and the number of the last purge. Another run may have lost some, and
+-- of those that aren't kept any more nobody knows what they were.
+local purges, run = {}, (server())
+local num = tonumber(redis.call('HGET', META, 'purges') or '0')
+if ARGV[6] ~= '' then
+  local its_run, seen = string.match(ARGV[6], '^(%w+):(%d+)$')
+  local num_new = its_run == run and num - tonumber(seen) or -1
+  if num_new > 0 then purges = redis.call('LRANGE', PURGES, -num_new, -1) end
+  if num_new < 0 or #purges < num_new then purges = { '' } end
+end
+return { lost, cancelled, purges, run .. ':' .. int(num) }

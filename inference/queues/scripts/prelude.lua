@@ -18,6 +18,7 @@ local OWNED, AGING, DEADLINES = BASE .. 'owned', BASE .. 'aging', BASE .. 'deadl
 local OWNED_BYTES = BASE .. 'owned_bytes'
 local READERS, FINISHED = BASE .. 'readers', BASE .. 'finished'
 local ENGINES, SEEN = BASE .. 'engines', BASE .. 'seen'
+local PURGES = BASE .. 'purges'
 local CONTROL, PLACES = BASE .. 'control', BASE .. 'places'
 local MARKS_KEPT = 16
 
