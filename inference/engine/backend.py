@@ -1,7 +1,7 @@
 """What the pure engine sees of a model and its memory. The mock and llama.cpp look the same here.
 
 Memory is `num_seqs` independent streams, each holding the tokens at positions 0..n-1 of one
-sequence; unified, the streams share one pool of `max_context` cells. All calls come from one
+sequence; unified, the streams share one pool of `pool_len` cells. All calls come from one
 thread; samplers and grammars are used from several, each by one at a time.
 """
 
@@ -39,6 +39,11 @@ class Backend(Protocol):
     @property
     def max_context(self) -> int:
         """Tokens a stream can hold."""
+        ...
+
+    @property
+    def pool_len(self) -> int:
+        """Tokens that all streams can hold together, where they share one pool."""
         ...
 
     @property

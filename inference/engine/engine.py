@@ -218,7 +218,7 @@ class Engine:
             return True
         begun = [seq for seq in self._active.values() if seq.phase is not Phase.WAITING]
         held = sum(seq.slot.length + max(0, seq.remaining) for seq in begun)
-        return not begun or held + len(sequence.target) < self._backend.max_context
+        return not begun or held + len(sequence.target) < self._backend.pool_len
 
     def _is_busy(self) -> bool:
         """Whether this step will decode, and carry pending copies out."""
@@ -310,7 +310,7 @@ class Engine:
             self._stats.shrunk_steps += 1
             return less
         sequence = last_asked(self._active.values())
-        self._end(sequence, no_room(sequence, self._backend.max_context))
+        self._end(sequence, no_room(sequence, self._backend.pool_len))
         return [item for item in work if item.sequence is not sequence]
 
     def _fill_batch(self, work: list[Work]) -> None:

@@ -47,6 +47,7 @@ def _build_mock(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
         batch_len=spec.batch_len,
         ubatch_len=spec.ubatch_len,
         is_unified=spec.kv_unified,
+        pool_len=spec.pool_contexts * (spec.context_len or DEFAULT_CONTEXT_LEN),
     )
     return Engine(backend, _config(spec), trace=_trace(spec)), backend.tokenizer
 

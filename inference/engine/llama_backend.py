@@ -82,6 +82,7 @@ class LlamaBackend:
         self.name = _describe(model)
         self.num_seqs = int(llama_cpp.llama_n_seq_max(context))
         self.max_context = min(max_context, int(llama_cpp.llama_n_ctx_seq(context)))
+        self.pool_len = int(llama_cpp.llama_n_ctx(context))
         self.tokenizer = LlamaTokenizer(model, max_context=self.max_context)
         self.batch_len = int(llama_cpp.llama_n_batch(context))
         self.ubatch_len = int(llama_cpp.llama_n_ubatch(context))

@@ -14,6 +14,14 @@ from typing import Any
 import llama_cpp
 
 from inference.engine.llama_log import quiet_log
+from inference.engine.model_file import file_digest
+from inference.protocol.cache_types import (
+    BLOCK_LEN,
+    CACHE_TYPES,
+    QUANTISED,
+    check_cache_types,
+    needs_flash_attention,
+)
 from inference.protocol.spec import EngineSpec
 from llamaweb.lib.cpus import num_cores
 from llamaweb.lib.errors import FailedError, InvalidError
@@ -21,12 +29,19 @@ from llamaweb.lib.errors import FailedError, InvalidError
 logger = logging.getLogger(__name__)
 
 DEFAULT_CONTEXT_LEN = 8192
-DIGEST_PART_LEN, NUM_DIGEST_PARTS = 65_536, 64  # samples of the model file: all of it takes long
 # On CPUs flash attention costs models with small heads more than it saves (measured: 64 slower,
-# 256 not). The choice must not depend on a timing: another kernel rounds differently, and an
-# answer that moves to another engine must go on with the same text.
+# 256 not). This is where a calibration begins, and what holds without one. No engine chooses by a
+# timing of its own: another kernel rounds differently, and an answer that moves to another engine
+# must go on with the same text. So the supervisor measures once and tells all of them.
 FLASH_MIN_HEAD_LEN = 128
+GGML_TYPE_BF16 = 30  # of ggml.h; the bindings leave it out
+CACHE_GGML_TYPES = {"bf16": GGML_TYPE_BF16} | {
+    name: int(getattr(llama_cpp, f"GGML_TYPE_{name.upper()}"))
+    for name in CACHE_TYPES
+    if name != "bf16"
+}
 FLASH_TYPES = {
+    "auto": llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO,
     "on": llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED,
     "off": llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED,
 }
@@ -73,14 +88,16 @@ def make_context(model: Any, spec: EngineSpec) -> Any:
         FailedError: not enough memory, or settings this model can't have together.
     """
     params = llama_cpp.llama_context_default_params()
-    # Unified: one pool of context_len cells that all slots share, and each may fill alone.
-    params.n_ctx = context_len(model, spec) * (1 if spec.kv_unified else spec.num_slots)
+    # Unified: one pool of cells that all slots share.
+    contexts = spec.pool_contexts if spec.kv_unified else spec.num_slots
+    params.n_ctx = context_len(model, spec) * contexts
     params.n_batch = spec.batch_len
     params.n_ubatch = min(spec.ubatch_len, spec.batch_len)
     params.n_seq_max = spec.num_slots
     params.n_outputs_max = spec.num_slots  # the default keeps n_batch rows of logits
     params.n_threads = params.n_threads_batch = num_threads(spec)
     params.flash_attn_type = _flash_type(model, spec)
+    params.type_k, params.type_v = _cache_types(model, spec)
     params.kv_unified = spec.kv_unified
     params.swa_full = True  # else a sliding window forgets what the prompt cache wants to reuse
     params.no_perf = True
@@ -88,7 +105,7 @@ def make_context(model: Any, spec: EngineSpec) -> Any:
     if not context:
         raise FailedError(
             f"no context of {params.n_ctx} tokens for {spec.num_slots} slots could be made; "
-            "a smaller context_len or fewer slots need less memory"
+            "a smaller context_len, fewer slots or smaller cache types need less memory"
         )
     return context
 
@@ -103,18 +120,13 @@ def context_len(model: Any, spec: EngineSpec) -> int:
 
 def fingerprint(model: Any, spec: EngineSpec) -> str:
     """Names what the KV of this model in this process depends on, for the prompt cache's key."""
-    path = Path(spec.model_path)
     digest = hashlib.sha256(llama_cpp.llama_print_system_info())
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        digest.update(str(size).encode())
-        for offset in range(0, size, max(DIGEST_PART_LEN, size // NUM_DIGEST_PARTS)):
-            file.seek(offset)
-            digest.update(file.read(DIGEST_PART_LEN))
     parts = (
+        file_digest(Path(spec.model_path)),
         importlib.metadata.version("llama_cpp_python"),
         spec.kv_unified,
         _flash_type(model, spec),
+        _cache_types(model, spec),
         int(llama_cpp.llama_model_rope_type(model)),
     )
     digest.update(repr(parts).encode())
@@ -133,15 +145,36 @@ def metadata(model: Any, key: str) -> str | None:
     return buffer.value.decode("utf-8", "replace") if num >= 0 else None
 
 
-def _flash_type(model: Any, spec: EngineSpec) -> int:
-    if spec.flash_attention in FLASH_TYPES:
-        return FLASH_TYPES[spec.flash_attention]
-    if spec.flash_attention != "auto":
-        raise InvalidError("flash_attention is auto, on or off", param="flash_attention")
+def default_flash(model: Any, spec: EngineSpec) -> str:
+    """What flash_attention "auto" means without a measurement: "on", "off", or "auto" where
+    llama.cpp is to decide."""
+    if needs_flash_attention(spec.cache_type_v):
+        return "on"
     on_gpu = spec.n_gpu_layers != 0 and llama_cpp.llama_supports_gpu_offload()
     if not on_gpu and _head_len(model) < FLASH_MIN_HEAD_LEN:
-        return FLASH_TYPES["off"]
-    return int(llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO)
+        return "off"
+    return "auto"
+
+
+def _flash_type(model: Any, spec: EngineSpec) -> int:
+    if spec.flash_attention not in FLASH_TYPES:
+        raise InvalidError("flash_attention is auto, on or off", param="flash_attention")
+    is_open = spec.flash_attention == "auto"
+    return FLASH_TYPES[default_flash(model, spec) if is_open else spec.flash_attention]
+
+
+def _cache_types(model: Any, spec: EngineSpec) -> tuple[int, int]:
+    """ggml's types of keys and values."""
+    names = {"cache_type_k": spec.cache_type_k, "cache_type_v": spec.cache_type_v}
+    check_cache_types(**names, flash_attention=spec.flash_attention)
+    for param, name in names.items():
+        if name in QUANTISED and _head_len(model) % BLOCK_LEN:
+            raise InvalidError(
+                f"{param} {name} needs attention heads of a multiple of {BLOCK_LEN}, this model's "
+                f"have {_head_len(model)}",
+                param=param,
+            )
+    return CACHE_GGML_TYPES[spec.cache_type_k], CACHE_GGML_TYPES[spec.cache_type_v]
 
 
 def _head_len(model: Any) -> int:

@@ -45,7 +45,8 @@ class Script:
 
 
 class MockBackend:
-    """See `Backend`. `fault` is called before each batch and may raise."""
+    """See `Backend`. `fault` is called before each batch and may raise. `pool_len` 0: as many cells
+    as one context has."""
 
     name = "mock"
 
@@ -60,6 +61,7 @@ class MockBackend:
         window_len: int = 0,
         is_recurrent: bool = False,
         is_unified: bool = False,
+        pool_len: int = 0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.spec = spec or MockSpec()
@@ -71,6 +73,7 @@ class MockBackend:
         self.can_share = not is_recurrent
         self.can_shift = not is_recurrent
         self.is_unified = is_unified
+        self.pool_len = pool_len or max_context
         self.num_adapters = 4
         self.num_threads = 1
         self.graphs_reused = 0
@@ -111,7 +114,7 @@ class MockBackend:
         self._do_copies()
         if self.fault is not None:
             self.fault(batch)
-        if self.is_unified and sum(self._lengths) + batch.num_rows > self.max_context:
+        if self.is_unified and sum(self._lengths) + batch.num_rows > self.pool_len:
             raise NoRoomError("no room in the KV cache")
         num_output = len(batch.outputs)
         self._check_layout(batch)

@@ -254,7 +254,7 @@ class PromptCache:
         """Free cached cells of a shared pool until `num` more fit; a restore can't wait for it."""
         if not self._backend.is_unified:
             return
-        most = self._backend.max_context - num
+        most = self._backend.pool_len - num
         while sum(slot.length for slot in self.table.slots) > most and self.evict_one():
             pass
 

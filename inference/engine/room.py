@@ -31,11 +31,11 @@ def last_asked(sequences: Iterable[Sequence]) -> Sequence:
     )
 
 
-def no_room(sequence: Sequence, max_context: int) -> Failed:
+def no_room(sequence: Sequence, pool_len: int) -> Failed:
     """How it ends."""
     return Failed(
         "busy",
-        f"the context memory of {max_context} tokens that all requests share is full, and this "
+        f"the context memory of {pool_len} tokens that all requests share is full, and this "
         "request asked last; try again when others have ended",
         retryable=True,
         usage=sequence.usage(),

@@ -34,10 +34,12 @@ class EngineSpec:
     smaller of the model's and 8,192. `threads` 0 = cores - 1. `flash_attention` "auto", "on" or
     "off". `n_*` are handed to llama.cpp as they are. `redis_url` carries the engine's own
     credentials. `queue` holds `QueueConfig` fields that differ from their defaults.
-    `chat_template`: overrides the model's own. `kv_unified`: slots share one pool of `context_len`
-    cells. `cache_ram_mib`: states of evicted sequences kept in memory, 0 none. `context_shift`:
-    a full context drops its older half instead of ending the answer. `verify_cache`: for finding
-    mistakes, see `EngineConfig`. `trace_path`: write a Chrome trace there.
+    `chat_template`: overrides the model's own. `kv_unified`: slots share one pool of
+    `pool_contexts` times `context_len` cells. `cache_type_k` and `cache_type_v`: how the KV cache
+    holds numbers, see `cache_types`. `cache_ram_mib`: states of evicted sequences kept in memory,
+    0 none. `context_shift`: a full context drops its older half instead of ending the answer.
+    `verify_cache`: for finding mistakes, see `EngineConfig`. `trace_path`: write a Chrome trace
+    there.
     `yields_cores`: compute with fewer threads while others need the cores.
     `parent_pid`: die when this process does.
     """
@@ -62,6 +64,9 @@ class EngineSpec:
     tensor_split: tuple[float, ...] = ()
     chat_template: str | None = None
     kv_unified: bool = False
+    pool_contexts: int = 1
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
     cache_ram_mib: int = 512
     context_shift: bool = False
     verify_cache: bool = False

@@ -13,6 +13,7 @@ from inference.engine.engine import Engine
 from inference.engine.shifting import find_cuts, shift_range
 from inference.protocol.events import Failed, Finished
 from inference.protocol.params import ContextParams, Limits, SamplingParams
+from llamaweb.lib.errors import TooLongError
 from tests.engine.driving import (
     ask,
     failed,
@@ -209,3 +210,14 @@ def test_a_shared_prefix_costs_nothing_in_a_pool() -> None:
     out = run(engine)
     assert sorted(started(events).cached_tokens for events in out.values()) == [0, 200, 200]
     assert engine.stats()["cache_copies"] == 2
+
+
+def test_a_pool_may_hold_more_than_one_context() -> None:
+    engine = shared_pool(cells=200, pool_len=600)
+    for who in ("first", "second", "third"):
+        engine.add(ask(who, who[0] * 150, owner=who, limits=Limits(max_tokens=45)))
+    out = run(engine)
+    assert all(finished(events).usage.completion_tokens == 45 for events in out.values())
+    assert engine.stats()["cache_evicted"] == 0
+    with pytest.raises(TooLongError):
+        engine.add(ask("fourth", "x" * 200))
