@@ -8,6 +8,8 @@ from typing import Any
 
 from inference.protocol.codec import DecodeError, from_plain, to_plain
 
+EXIT_UNSERVABLE = 3  # of a child that can't serve the model as told: trying again won't help
+
 
 @dataclass(frozen=True, slots=True)
 class MockSpec:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, replace
 
+from inference.protocol.spec import EXIT_UNSERVABLE
+
 MIN_DELAY_S = 1.0
 MAX_DELAY_S = 30.0
 STEADY_S = 60.0
 UNSERVABLE_RETRY_S = 20.0
-EXIT_UNSERVABLE = 3
 
 
 @dataclass(frozen=True, slots=True)

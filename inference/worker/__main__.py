@@ -11,14 +11,12 @@ import signal
 import sys
 
 from inference.protocol.codec import DecodeError
-from inference.protocol.spec import decode_spec
+from inference.protocol.spec import EXIT_UNSERVABLE, decode_spec
 from inference.queues.connect import sync_client
 from inference.queues.redis_queue import RedisQueue
 from inference.worker.limits import OrphanedError, harden
 from inference.worker.main import Worker, queue_config
 from llamaweb.lib.errors import FailedError, InvalidError
-
-EXIT_UNSERVABLE = 3
 
 
 def main() -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
+from inference.protocol.spec import EXIT_UNSERVABLE
 from inference.supervisor.policy import (
-    EXIT_UNSERVABLE,
     MAX_DELAY_S,
     STEADY_S,
     UNSERVABLE_RETRY_S,
