@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from inference.protocol.events import CancelledBy, Event
+from inference.protocol.events import CancelledBy, Event, Snapshot
 from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import GenerateRequest, Lane
 
@@ -19,6 +19,22 @@ class Resume:
     token_ids: tuple[int, ...]
     draws: int
 
+
+class Prepared(Protocol):
+    """What a pipeline makes of a request, and its engine takes."""
+
+    @property
+    def generation_id(self) -> str:
+        """Of the request."""
+        ...
+
+    def after(self, log: Snapshot | None, *, alone: bool) -> Prepared:
+        """The same, going on from what an earlier engine published."""
+        ...
+
+
+PreparedT = TypeVar("PreparedT", bound=Prepared)
+PreparedT_contra = TypeVar("PreparedT_contra", bound=Prepared, contravariant=True)
 
 Task: TypeAlias = Literal["generate", "embed", "rerank"]
 
@@ -49,6 +65,11 @@ class SequenceRequest:
     adapters: tuple[tuple[int, float], ...] = ()
     task: Task = "generate"
 
+    def after(self, log: Snapshot | None, *, alone: bool) -> SequenceRequest:
+        """See `Prepared.after`."""
+        resume = Resume(log.token_ids, log.draws) if log is not None and log.token_ids else None
+        return replace(self, resume=resume, alone=alone)
+
 
 @dataclass(frozen=True, slots=True)
 class EngineEvent:
@@ -58,7 +79,7 @@ class EngineEvent:
     event: Event
 
 
-class StepEngine(Protocol):
+class StepEngine(Protocol[PreparedT_contra]):
     """An engine driven step by step from one thread. Every added sequence ends in exactly one
     terminal event, returned by `step` or `abort`, unless it is dropped."""
 
@@ -77,7 +98,7 @@ class StepEngine(Protocol):
         """Whether `step` would do something."""
         ...
 
-    def add(self, request: SequenceRequest) -> None:
+    def add(self, request: PreparedT_contra) -> None:
         """Take a sequence in.
 
         Raises:
@@ -110,6 +131,19 @@ class StepEngine(Protocol):
 
     def close(self) -> None:
         """Free the model."""
+        ...
+
+
+TokenEngine: TypeAlias = StepEngine[SequenceRequest]
+
+
+@runtime_checkable
+class RemoteEngine(Protocol):
+    """What an engine adds to `StepEngine` that computes elsewhere."""
+
+    def attach(self, *, on_work: Callable[[], None], on_trouble: Callable[[str], None]) -> None:
+        """Have `on_work` called when `has_work` turned true by itself, and `on_trouble` with the
+        reason when it can't serve for now, "" when it can again; from any thread."""
         ...
 
 

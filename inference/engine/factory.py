@@ -8,7 +8,7 @@ from typing import cast
 
 from inference.engine.backend import Backend
 from inference.engine.config import EngineConfig
-from inference.engine.contract import StepEngine
+from inference.engine.contract import TokenEngine
 from inference.engine.engine import Engine
 from inference.engine.mock_backend import DEFAULT_CONTEXT_LEN, MockBackend
 from inference.engine.threads import ThreadGovernor
@@ -20,7 +20,7 @@ from llamaweb.lib.cpus import CoreMeter, num_cores
 from llamaweb.lib.errors import FailedError, InvalidError
 
 
-def build_engine(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
+def build_engine(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
     """Load what `spec` names; returns when the first decode has worked.
 
     `engine_class` is "llama", "mock" or "package.module.name" of a callable that takes the spec
@@ -39,7 +39,7 @@ def build_engine(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
     return _build_custom(spec)
 
 
-def _build_mock(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
+def _build_mock(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
     backend = MockBackend(
         spec.mock,
         num_seqs=spec.num_slots,
@@ -52,7 +52,7 @@ def _build_mock(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
     return Engine(backend, _config(spec), trace=_trace(spec)), backend.tokenizer
 
 
-def _build_llama(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
+def _build_llama(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
     # Only here: the mock must run where the library isn't built.
     from inference.engine.llama_backend import LlamaBackend
 
@@ -77,7 +77,7 @@ def _threads(spec: EngineSpec, backend: Backend) -> ThreadGovernor | None:
     )
 
 
-def _build_custom(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
+def _build_custom(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
     module_name, _, name = spec.engine_class.rpartition(".")
     try:
         build = getattr(importlib.import_module(module_name), name)
@@ -85,7 +85,7 @@ def _build_custom(spec: EngineSpec) -> tuple[StepEngine, Tokenizer]:
         raise InvalidError(
             f"there is no engine class {spec.engine_class!r}", param="engine_class"
         ) from error
-    return cast("tuple[StepEngine, Tokenizer]", build(spec))
+    return cast("tuple[TokenEngine, Tokenizer]", build(spec))
 
 
 def _config(spec: EngineSpec) -> EngineConfig:

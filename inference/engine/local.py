@@ -11,8 +11,9 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from inference.engine.contract import SequenceRequest, StepEngine
+from inference.engine.contract import Prepared, PreparedT, RemoteEngine, StepEngine
 from inference.engine.errors import failed_event
 from inference.protocol.events import Event, Failed, is_terminal
 from inference.protocol.requests import GenerateRequest
@@ -31,7 +32,7 @@ class _Job:
     """One caller of `generate`. Its queue is bounded by the length of an answer."""
 
     request: GenerateRequest
-    sequence: SequenceRequest
+    sequence: Prepared
     loop: asyncio.AbstractEventLoop
     events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
 
@@ -44,15 +45,15 @@ class LocalEngine:
 
     def __init__(
         self,
-        engine: StepEngine,
-        prepare: Callable[[GenerateRequest], SequenceRequest],
+        engine: StepEngine[PreparedT],
+        prepare: Callable[[GenerateRequest], PreparedT],
         *,
         name: str = "local",
         clock: Clock | None = None,
     ) -> None:
         self.name = name
         self.max_context = engine.max_context
-        self._engine = engine
+        self._engine: StepEngine[Any] = engine
         self._prepare = prepare
         self._clock = clock or SystemClock()
         self._changed = threading.Condition()
@@ -61,6 +62,8 @@ class LocalEngine:
         self._closing = False
         self._waiting: deque[_Job] = deque()
         self._running: dict[str, _Job] = {}
+        if isinstance(engine, RemoteEngine):
+            engine.attach(on_work=self._wake, on_trouble=lambda _reason: None)
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
@@ -96,6 +99,10 @@ class LocalEngine:
             self._closing = True
             self._changed.notify()
         await asyncio.to_thread(self._thread.join, CLOSE_TIMEOUT_S)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
 
     # --- the engine's thread
 

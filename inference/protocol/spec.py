@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from inference.protocol.codec import DecodeError, from_plain, to_plain
 
@@ -29,10 +29,29 @@ class MockSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamSpec:
+    """The server that an engine of class "upstream" asks.
+
+    `url`: what `/chat/completions` is put behind. `model`: its name there. `key`: sent as a bearer
+    token, "" for none. `dialect` "llama_server": it takes that server's own fields too.
+    `continues`: it goes on with a last message of the assistant instead of answering it.
+    `idle_s`: its longest silence. `allow`: exempted hosts and networks that aren't public.
+    """
+
+    url: str = ""
+    model: str = ""
+    key: str = field(default="", repr=False)
+    dialect: Literal["openai", "llama_server"] = "openai"
+    continues: bool = False
+    idle_s: float = 300.0
+    allow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSpec:
     """How one engine process serves one model config.
 
-    `engine_class`: "llama", "mock" or a dotted path. `context_len` tokens per slot, 0 = the
+    `engine_class`: llama, mock, upstream or a dotted path. `context_len` tokens per slot, 0 = the
     smaller of the model's and 8,192. `threads` 0 = cores - 1. `flash_attention` "auto", "on" or
     "off". `n_*` are handed to llama.cpp as they are. `redis_url` carries the engine's own
     credentials. `queue` holds `QueueConfig` fields that differ from their defaults.
@@ -74,6 +93,7 @@ class EngineSpec:
     verify_cache: bool = False
     trace_path: str = ""
     mock: MockSpec = field(default_factory=MockSpec)
+    upstream: UpstreamSpec = field(default_factory=UpstreamSpec)
     queue: tuple[tuple[str, float], ...] = ()
     parent_pid: int = 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from inference.engine.contract import SequenceRequest
+from inference.engine.contract import Prepared
 from inference.protocol.events import CancelledBy, Failed
 
 
@@ -17,7 +17,7 @@ from inference.protocol.events import CancelledBy, Failed
 class Add:
     """Take this sequence in; it belongs to the lease with `epoch`."""
 
-    request: SequenceRequest
+    request: Prepared
     epoch: int
 
 

@@ -10,18 +10,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Protocol
 
-from inference.engine.contract import Resume, SequenceRequest
 from inference.engine.errors import failed_event
+from inference.engine.serving import Pipeline
 from inference.protocol.events import Event, Finished, Result
 from inference.protocol.requests import (
-    ChatPrompt,
     CountRequest,
     EngineRequest,
     GenerateRequest,
-    Prompt,
     RenderRequest,
     TokenizeRequest,
 )
@@ -42,26 +38,6 @@ log = logging.getLogger(__name__)
 CONTROL_WAIT_S = 1.0  # longest block on the control mark
 IDLE_LOOK_S = 0.5  # how often to look for work when nothing says so (expired leases, ageing)
 RETRY_S = 0.2
-
-
-class Pipeline(Protocol):
-    """Templates and tokens of the loaded model."""
-
-    def prepare(self, request: GenerateRequest) -> SequenceRequest:
-        """Render and tokenise."""
-        ...
-
-    def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:
-        """Length of a prompt in tokens."""
-        ...
-
-    def render(self, prompt: ChatPrompt, *, now_at: float = 0.0) -> str:
-        """The prompt as text."""
-        ...
-
-    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> tuple[int, ...]:
-        """Token ids of `text`."""
-        ...
 
 
 class Intake:
@@ -159,7 +135,8 @@ class Intake:
         try:
             if isinstance(claim.request, GenerateRequest):
                 prepared = self._pipeline.prepare(claim.request)
-                self._hand_over(Add(with_resume(prepared, claim), claim.epoch))
+                going_on = prepared.after(claim.resume, alone=claim.alone)
+                self._hand_over(Add(going_on, claim.epoch))
                 return
             events: list[Event] = [Result(self._answer(claim.request)), Finished("stop")]
         except Exception as error:
@@ -183,11 +160,3 @@ class Intake:
         if isinstance(request, RenderRequest):
             return RenderResult(self._pipeline.render(request.prompt, now_at=request.submitted_at))
         raise NotSupportedError(f"{type(request).__name__} is not served by this engine")
-
-
-def with_resume(prepared: SequenceRequest, claim: Claim) -> SequenceRequest:
-    """`prepared`, going on from what an earlier engine published."""
-    resume = None
-    if claim.resume is not None and claim.resume.token_ids:
-        resume = Resume(claim.resume.token_ids, claim.resume.draws)
-    return replace(prepared, resume=resume, alone=claim.alone)

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from inference.engine.contract import EngineEvent, StepEngine
 from inference.engine.errors import failed_event
@@ -25,7 +26,7 @@ ENDED_EARLY_KEPT = 256  # far more than can be on their way at once
 class Loop:
     """Drives one engine. `steps` and `is_stepping` are read by the heartbeat."""
 
-    def __init__(self, engine: StepEngine, outlet: Outlet) -> None:
+    def __init__(self, engine: StepEngine[Any], outlet: Outlet) -> None:
         self._engine = engine
         self._outlet = outlet
         self._inbox: queue.SimpleQueue[Order] = queue.SimpleQueue()

@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from inference.engine.contract import StepEngine
-from inference.engine.factory import build_engine
-from inference.engine.pipeline import Pipeline, build_pipeline
+from inference.engine.contract import RemoteEngine, StepEngine
+from inference.engine.serving import Pipeline, build_serving
 from inference.protocol.spec import EngineSpec
 from inference.queues.contract import Queue, QueueConfig
 from inference.worker.heartbeat import Heartbeat
-from inference.worker.inbox import Drop
+from inference.worker.inbox import Drop, Wake
 from inference.worker.intake import Intake
 from inference.worker.loop import Loop
 from inference.worker.outlet import Outlet
@@ -36,10 +36,11 @@ class Worker:
         self._spec = spec
         self._queue = queue
         self._running = RunningSet()
-        self._engine: StepEngine | None = None
+        self._engine: StepEngine[Any] | None = None
         self._loop: Loop | None = None
         self._drain = threading.Event()
         self._is_patient = False
+        self._trouble = ""
         self._vitals = Vitals()
         self._heartbeat = Heartbeat(
             model=spec.model,
@@ -70,8 +71,7 @@ class Worker:
         """
         self._heartbeat.start()
         started_ts = time.monotonic()
-        engine, tokenizer = build_engine(self._spec)
-        pipeline = build_pipeline(tokenizer, self._spec.chat_template)
+        engine, pipeline = build_serving(self._spec)
         self._engine = engine
         log.info("model %s loaded in %.1f s", self._spec.model, time.monotonic() - started_ts)
         try:
@@ -81,7 +81,7 @@ class Worker:
             self._heartbeat.stop()
             engine.close()
 
-    def _serve(self, engine: StepEngine, pipeline: Pipeline) -> None:
+    def _serve(self, engine: StepEngine[Any], pipeline: Pipeline) -> None:
         outlet = Outlet(
             model=self._spec.model,
             engine_id=self._spec.engine_id,
@@ -104,6 +104,8 @@ class Worker:
         )
         outlet.start()
         self._heartbeat.state = "ready"
+        if isinstance(engine, RemoteEngine):
+            engine.attach(on_work=lambda: loop.hand_over(Wake()), on_trouble=self._say_trouble)
         self._heartbeat.now()
         intake.start()
         threading.Thread(target=self._drain_then_stop, args=(intake, loop), daemon=True).start()
@@ -123,7 +125,7 @@ class Worker:
             hurried_s = 0.0 if self._is_patient else hurried_s + DRAIN_LOOK_S
         loop.stop()
 
-    def _hand_back(self, engine: StepEngine) -> None:
+    def _hand_back(self, engine: StepEngine[Any]) -> None:
         """Give the unfinished leases back unharmed; what was computed is written already."""
         for running in self._running:
             generation_id = running.claim.request.generation_id
@@ -135,6 +137,13 @@ class Worker:
             except UnavailableError:
                 log.warning("redis is away: the leases end by themselves")
                 return
+
+    def _say_trouble(self, reason: str) -> None:
+        """Be ready or not, as the engine finds out; it goes on taking requests and answers each."""
+        self._trouble = reason
+        if not self._drain.is_set():
+            self._heartbeat.state = "starting" if reason else "ready"
+        self._heartbeat.now()
 
     def _progress(self) -> tuple[int, bool]:
         return (self._loop.steps, self._loop.is_stepping) if self._loop else (0, False)
@@ -149,6 +158,7 @@ class Worker:
             "max_context": self._engine.max_context,
             "num_slots": self._spec.num_slots,
             "engine_class": self._spec.engine_class,
+            **({"reason": self._trouble} if self._trouble else {}),
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import ipaddress
 import socket
@@ -45,7 +46,17 @@ class CheckedBackend(httpcore2.SyncBackend):
     def __init__(self, allow: Allow) -> None:
         super().__init__()
         self._allow = allow
+        self.stream: httpcore2.NetworkStream | None = None  # the one that is open
         self.ends_ts = 0.0
+
+    def cut(self) -> None:
+        """End the connection now, from any thread: whoever waits on it gets an error at once."""
+        self.ends_ts = 0.0  # first: a connection that is being made meets it with its first byte
+        sock = None if self.stream is None else self.stream.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                # The plain socket's: TLS would take its own state apart under the reader.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def left_s(self, timeout: float | None) -> float:
         """What of `timeout` lies before the end.
@@ -105,6 +116,7 @@ class _TimedStream(httpcore2.NetworkStream):
     def __init__(self, stream: httpcore2.NetworkStream, backend: CheckedBackend) -> None:
         self._stream = stream
         self._backend = backend
+        backend.stream = stream
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Some bytes, or none at the end."""

@@ -9,6 +9,7 @@ an administrator exempts. No proxies, no cookies, no compression, nothing from t
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -28,6 +29,9 @@ SLOW_AFTER_S: Final = 60.0
 SLOW_BYTES: Final = 64 * 1024  # less than that in SLOW_AFTER_S is given up
 REDIRECTS: Final = (301, 302, 303, 307, 308)
 USER_AGENT: Final = "llamaweb"
+
+# It would write a line a request, with the whole address and what is secret in it.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 class RefusedAddressError(ForbiddenError):

@@ -1,0 +1,50 @@
+"""What serves one model: an engine, and the pipeline that turns requests into what it takes."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from inference.engine.contract import Prepared, StepEngine
+from inference.engine.factory import build_engine
+from inference.engine.pipeline import build_pipeline
+from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
+from inference.protocol.spec import EngineSpec
+
+
+class Pipeline(Protocol):
+    """Templates and tokens of one model; an engine takes only what its own pipeline made.
+
+    All methods raise InvalidError for what can't be served, and NotSupportedError for what isn't
+    known here.
+    """
+
+    def prepare(self, request: GenerateRequest) -> Prepared:
+        """Render and tokenise."""
+        ...
+
+    def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:
+        """Length of a prompt in tokens."""
+        ...
+
+    def render(self, prompt: ChatPrompt, *, now_at: float = 0.0) -> str:
+        """The prompt as text."""
+        ...
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> tuple[int, ...]:
+        """Token ids of `text`."""
+        ...
+
+    def close(self) -> None:
+        """End what it started."""
+        ...
+
+
+def build_serving(spec: EngineSpec) -> tuple[StepEngine[Any], Pipeline]:
+    """Load what `spec` names; raises as `build_engine`."""
+    if spec.engine_class == "upstream":
+        # Only here: nobody else needs an HTTP client.
+        from inference.engine.upstream.serving import build_upstream
+
+        return build_upstream(spec)
+    engine, tokenizer = build_engine(spec)
+    return engine, build_pipeline(tokenizer, spec.chat_template)
