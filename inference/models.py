@@ -7,13 +7,20 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from inference.protocol.cache_types import CACHE_TYPES
+
 MODEL_NAME_LEN = 128
 MAX_SLOTS = 64
 MAX_CONTEXT_LEN = 16_777_216
+MAX_UBATCH_LEN = 2048  # the batch that an engine computes in pieces of this
 PATH_LEN = 4096
 URL_LEN = 2048
 SHA256_LEN = 64
+DIGEST_LEN = 64
+MACHINE_NAME_LEN = 200
 HEADER_TEXT_LEN = 128  # kept of a name in a file's header
+
+CACHE_TYPE_CHOICES = [(name, name) for name in CACHE_TYPES]
 
 name_validator = RegexValidator(
     r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$",
@@ -97,6 +104,11 @@ class ModelConfig(models.Model):
         ON = "on", _("on")
         OFF = "off", _("off")
 
+    class KvLayout(models.TextChoices):
+        AUTO = "auto", _("auto")
+        STREAMS = "streams", _("each slot its own")
+        UNIFIED = "unified", _("one pool for all slots")
+
     class Wanted(models.TextChoices):
         LOADED = "loaded", _("loaded")
         DRAINED = "drained", _("drained")
@@ -139,13 +151,36 @@ class ModelConfig(models.Model):
         _("threads"),
         default=0,
         validators=[MaxValueValidator(1024)],
-        help_text=_("0: cores - 1"),
+        help_text=_("0: auto, cores - 1 or what is measured to be faster"),
     )
     flash_attention = models.CharField(
         _("flash attention"),
         max_length=4,
         choices=FlashAttention.choices,
         default=FlashAttention.AUTO,
+    )
+    kv_layout = models.CharField(
+        _("KV layout"),
+        max_length=7,
+        choices=KvLayout.choices,
+        default=KvLayout.AUTO,
+        help_text=_("where what was computed of prompts and answers lies"),
+    )
+    ubatch_len = models.PositiveIntegerField(
+        _("micro-batch"),
+        default=0,
+        validators=[MaxValueValidator(MAX_UBATCH_LEN)],
+        help_text=_("tokens computed in one pass; 0: auto, 512 or what is measured to be faster"),
+    )
+    cache_type_k = models.CharField(
+        _("type of keys"), max_length=8, choices=CACHE_TYPE_CHOICES, default="f16"
+    )
+    cache_type_v = models.CharField(
+        _("type of values"),
+        max_length=8,
+        choices=CACHE_TYPE_CHOICES,
+        default="f16",
+        help_text=_("smaller than 16 bits: needs flash attention"),
     )
     gpu_layers = models.IntegerField(
         _("GPU layers"),
@@ -175,6 +210,55 @@ class ModelConfig(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class MachineProbe(models.Model):
+    """What computing once has shown of a machine: its processor and the library built for it.
+
+    `key` names both. `use_extra_bufts`: whether llama.cpp may lay weights out for instructions of
+    this processor; off where a process died of one.
+    """
+
+    key = models.CharField(max_length=DIGEST_LEN, unique=True)
+    name = models.CharField(_("machine"), max_length=MACHINE_NAME_LEN)
+    use_extra_bufts = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("machine")
+        verbose_name_plural = _("machines")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Calibration(models.Model):
+    """What was measured of a model on a machine. All engines of the model there run with it.
+
+    `key` names the file, the machine and the settings that it holds for. `measured` is a `Measured`
+    of the protocol as plain values; None: it failed, `error` says why, and the defaults hold.
+    `used_at`: when an engine last started with it.
+    """
+
+    config = models.ForeignKey(ModelConfig, on_delete=models.CASCADE, related_name="calibrations")
+    key = models.CharField(max_length=DIGEST_LEN, db_index=True)
+    machine_key = models.CharField(max_length=DIGEST_LEN)
+    machine_name = models.CharField(_("machine"), max_length=MACHINE_NAME_LEN)
+    measured = models.JSONField(null=True)
+    error = models.CharField(_("error"), max_length=500, blank=True)
+    created_at = models.DateTimeField(_("measured"))
+    used_at = models.DateTimeField(_("used"))
+
+    class Meta:
+        ordering = ["-used_at", "-id"]
+        verbose_name = _("measurement")
+        verbose_name_plural = _("measurements")
+        constraints = [
+            models.UniqueConstraint(fields=["config", "key"], name="one_calibration_a_key")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.config_id} {self.machine_name}"
 
 
 class Generation(models.Model):

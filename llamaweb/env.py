@@ -118,7 +118,9 @@ class Env:
     engine_context: int = var(
         kinds.integer(0, 16_777_216), 0, "Tokens a slot; 0: the smaller of the model's and 8192."
     )
-    engine_threads: int = var(kinds.integer(0, 1024), 0, "Threads an engine; 0: cores - 1.")
+    engine_threads: int = var(
+        kinds.integer(0, 1024), 0, "Threads an engine; 0: cores - 1, or all where that is faster."
+    )
     engine_step_ms: float = var(
         kinds.decimal(5, 60_000),
         200.0,
@@ -128,9 +130,15 @@ class Env:
         kinds.integer(0, 1_048_576), 512, "Memory for evicted prompts an engine, in MiB; 0: none."
     )
     engine_kv: str = var(
-        kinds.choice("streams", "unified"),
-        "streams",
-        "KV memory: each slot its own, or one pool of ENGINE_CONTEXT tokens for all slots.",
+        kinds.choice("auto", "streams", "unified"),
+        "auto",
+        "KV memory: each slot its own, or one pool of ENGINE_CONTEXT tokens for all slots; auto: "
+        "what is measured to be faster, with as much room as streams have.",
+    )
+    engine_calibration: bool = var(
+        kinds.FLAG,
+        True,
+        "Measure once, before its first start on a machine, how a model is served best there.",
     )
     engine_context_shift: bool = var(
         kinds.FLAG, False, "A full context drops its older half instead of ending the answer."

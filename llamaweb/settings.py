@@ -34,6 +34,7 @@ ENGINE_THREADS = ENV.engine_threads
 ENGINE_STEP_MS = ENV.engine_step_ms
 ENGINE_CACHE_MIB = ENV.engine_cache_mib
 ENGINE_KV = ENV.engine_kv
+ENGINE_CALIBRATION = ENV.engine_calibration
 ENGINE_CONTEXT_SHIFT = ENV.engine_context_shift
 ENGINE_YIELDS_CORES = ENV.engine_yields_cores
 GPU_LAYERS = ENV.gpu_layers

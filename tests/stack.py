@@ -100,6 +100,7 @@ class Stack:
             "LLAMAWEB_DATA_DIR": str(data_dir),
             "LLAMAWEB_PORT": str(self.port),
             "LLAMAWEB_ENGINE": "mock",
+            "LLAMAWEB_ENGINE_CALIBRATION": "off",
             "PYTHONUNBUFFERED": "1",
         }
         self.env.update(env or {})

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 
 from inference import bus
+from inference.admin.measurements import measurement_lines
 from inference.models import ModelConfig
 from inference.queues.contract import SUPERVISOR_ID, EngineStatus, Load
 from inference.registry.config_services import can_load, can_unload, is_served
@@ -30,7 +31,8 @@ NUMBERS = (
 
 def engines_state() -> dict[str, Any]:
     """Every model with its engines and its queue. `error`: why nothing is known of the engines."""
-    configs = list(ModelConfig.objects.order_by("-is_default", "name")[:MAX_MODELS])
+    rows = ModelConfig.objects.order_by("-is_default", "name").prefetch_related("calibrations")
+    configs = list(rows[:MAX_MODELS])
     queue, error = bus.sync_queue(), ""
     models = []
     for config in configs:
@@ -58,6 +60,7 @@ def _model(
         "wanted": config.wanted if config.is_enabled else "disabled",
         "state": _state(config, engines),
         "reason": str(told[0].info.get("reason", ""))[:500] if told and not engines else "",
+        "measured": measurement_lines(config),
         "may": {
             "load": can_load(config),
             "drain": is_served(config),

@@ -7,12 +7,15 @@ from typing import Any
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.html import format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
+from inference.admin.measurements import measurement_lines
 from inference.admin.model_forms import STARTER_FIELDS, AddModelForm, ChangeModelForm
 from inference.models import ModelConfig
+from inference.registry.calibrations import can_measure, model_measure
 from inference.registry.config_services import (
     can_load,
     can_unload,
@@ -55,9 +58,15 @@ def _make_default(request: HttpRequest, config: ModelConfig) -> str:
     return gettext("%(name)s is the default model.") % {"name": config.name}
 
 
+def _measure(request: HttpRequest, config: ModelConfig) -> str:
+    model_measure(config=config, **who(request))
+    return gettext("%(name)s is measured again before it is loaded next.") % {"name": config.name}
+
+
 ACTS = (
     Act("load", _("Load"), _load, is_open=can_load),
     Act("default", _("Make it the default"), _make_default, is_open=lambda c: not c.is_default),
+    Act("measure", _("Measure again"), _measure, is_open=can_measure),
     Act("drain", _("Drain"), _drain, is_open=is_served),
     Act(
         "unload",
@@ -81,14 +90,33 @@ class ModelConfigAdmin(Admin):
     search_fields = ("name", "file__path")
     ordering = ("-is_default", "name")
     actions = ("load", "drain", "unload")
-    read_only = ("status_text", "default", "file_name", "engine_class", "is_starter", "created_at")
+    read_only = (
+        "status_text",
+        "default",
+        "file_name",
+        "measurement",
+        "engine_class",
+        "is_starter",
+        "created_at",
+    )
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """A short form to add, all there is to change."""
         if obj is None:
             return [(None, {"fields": ("source", "name", "sha256", "load")})]
         served = ("name", "is_enabled", "num_slots", "context_len", "chat_template")
-        machine = ("threads", "flash_attention", "gpu_layers", "main_gpu", "tensor_split")
+        machine = (
+            "measurement",
+            "threads",
+            "flash_attention",
+            "kv_layout",
+            "ubatch_len",
+            "cache_type_k",
+            "cache_type_v",
+            "gpu_layers",
+            "main_gpu",
+            "tensor_split",
+        )
         return [
             (None, {"fields": ("status_text", "default", "file_name")}),
             (_("Serving"), {"fields": served}),
@@ -207,6 +235,12 @@ class ModelConfigAdmin(Admin):
             return str(config.file)
         is_starter = config.is_starter and config.engine_class == "llama"
         return config.model_path or (gettext("the starter model") if is_starter else "")
+
+    @display(description=_("measured"))
+    def measurement(self, config: ModelConfig) -> str:
+        """What nobody has decided and a measurement has."""
+        lines = measurement_lines(config)
+        return format_html_join("\n", "<p>{}</p>", ([line] for line in lines)) if lines else "–"
 
     @admin.action(description=_("Load the chosen models"), permissions=["change"])
     def load(self, request: HttpRequest, queryset: Any) -> None:

@@ -27,7 +27,7 @@ else:
 
 MAX_TEMPLATE_CHARS = 256 * 1024
 MAX_SPLITS = 16
-STARTER_FIELDS = ("name", "num_slots", "context_len", "threads", "gpu_layers")
+STARTER_FIELDS = ("name", "num_slots", "context_len", "threads", "gpu_layers", "kv_layout")
 
 
 class _Form(_ModelForm):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from inference.protocol.codec import DecodeError, from_plain, to_plain
 
+DEFAULT_UBATCH_LEN = 512
 EXIT_UNSERVABLE = 3  # of a child that can't serve the model as told: trying again won't help
 
 
@@ -74,7 +75,7 @@ class EngineSpec:
     num_slots: int = 4
     context_len: int = 0
     batch_len: int = 2048
-    ubatch_len: int = 512
+    ubatch_len: int = DEFAULT_UBATCH_LEN
     step_target_ms: float = 200.0
     threads: int = 0
     yields_cores: bool = True

@@ -14,6 +14,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from inference.models import ModelConfig, ModelFile
+from inference.protocol.cache_types import check_cache_types
 from inference.registry.files import file_add
 from inference.registry.selectors import DEFAULT_NAMES
 from llamaweb.accounts.models import AuditAction
@@ -31,6 +32,10 @@ FIELDS = (
     "context_len",
     "threads",
     "flash_attention",
+    "kv_layout",
+    "ubatch_len",
+    "cache_type_k",
+    "cache_type_v",
     "gpu_layers",
     "main_gpu",
     "tensor_split",
@@ -88,6 +93,7 @@ def config_of_file(
         num_slots=settings.ENGINE_SLOTS,
         threads=settings.ENGINE_THREADS,
         gpu_layers=settings.GPU_LAYERS,
+        kv_layout=settings.ENGINE_KV,
     )
     audit_record(
         action=AuditAction.MODEL_CONFIG_ADDED,
@@ -147,6 +153,11 @@ def change_check(before: ModelConfig, after: ModelConfig, changed: list[str]) ->
             raise InvalidError("unload the model before you rename it", param="name")
     if "is_enabled" in changed and before.is_default and not after.is_enabled:
         raise InvalidError("make another model the default first", param="is_enabled")
+    check_cache_types(
+        cache_type_k=after.cache_type_k,
+        cache_type_v=after.cache_type_v,
+        flash_attention=after.flash_attention,
+    )
 
 
 def is_served(config: ModelConfig) -> bool:

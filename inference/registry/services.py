@@ -36,6 +36,7 @@ def starter_config_sync() -> ModelConfig:
         "context_len": settings.ENGINE_CONTEXT,
         "threads": settings.ENGINE_THREADS,
         "gpu_layers": settings.GPU_LAYERS,
+        "kv_layout": settings.ENGINE_KV,
     }
     config = ModelConfig.objects.select_for_update().filter(is_starter=True).first()
     if config is None:

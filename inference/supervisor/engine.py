@@ -1,35 +1,63 @@
-"""One model config on this host: its process, its restarts, its watchdog."""
+"""One model config on this host: its trial, its process, its restarts, its watchdog."""
 
 from __future__ import annotations
 
 import logging
+import signal
 import time
+from dataclasses import dataclass
 
 from inference.models import ModelConfig
+from inference.protocol.spec import EXIT_UNSERVABLE
 from inference.queues.contract import SUPERVISOR_ID, Beat, Queue
 from inference.supervisor.credentials import engine_redis_url
 from inference.supervisor.engine_process import EngineProcess
-from inference.supervisor.policy import Restart, after_exit
-from inference.supervisor.specs import engine_spec
+from inference.supervisor.machine import this_machine
+from inference.supervisor.policy import Restart, after_exit, exit_cause
+from inference.supervisor.specs import Tuning, engine_spec
+from inference.supervisor.trial_process import TrialProcess, TrialSeat
+from inference.supervisor.tuning import (
+    Question,
+    forbid_extra_bufts,
+    question_of,
+    trial_done,
+    trial_failed,
+    trial_order,
+    tuning_find,
+)
 from llamaweb.lib.errors import FailedError
 
 log = logging.getLogger(__name__)
 
 MISSING_FILE_RETRY_S = 2.0
+SEAT_RETRY_S = 1.0
 WATCHDOG_LOOKS = 60  # looks (one a second) without a step or a sign of life: it is killed
 STOP_S = 6.0  # an engine that hasn't drained by then is killed
 KILL_S = 2.0
 DRAIN_S = 2 * 3600.0  # what runs has a deadline of its own; an engine that outlives all is killed
+TRIED = "llama"  # the engine class whose models are tried and measured
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A trial that goes on: what it is to find out, and its process."""
+
+    question: Question
+    process: TrialProcess
 
 
 class SupervisedEngine:
-    """Keeps one engine process alive; every method returns soon but `wait_end`."""
+    """Keeps one engine process alive; every method returns soon but `wait_end`. Before the first
+    one comes a trial, where this machine doesn't know the model yet."""
 
-    def __init__(self, config: ModelConfig, queue: Queue) -> None:
+    def __init__(self, config: ModelConfig, queue: Queue, seat: TrialSeat) -> None:
         self.config = config
         self.restart = Restart()
         self._queue = queue
+        self._seat = seat
         self._process: EngineProcess | None = None
+        self._trial: _Trial | None = None
+        self._waits_for = ""  # what comes before its start
         self._start_ts = 0.0
         self._steps = -1
         self._looks = 0
@@ -39,6 +67,11 @@ class SupervisedEngine:
     @property
     def is_running(self) -> bool:
         """Whether a process lives."""
+        return self._process is not None or self._trial is not None
+
+    @property
+    def has_engine(self) -> bool:
+        """Whether an engine lives, which tells about itself."""
         return self._process is not None
 
     @property
@@ -53,27 +86,12 @@ class SupervisedEngine:
 
     def look_after(self, now: float) -> None:
         """Start it when it is due; when it ended, say why and when it starts again."""
-        if self._process is None:
-            if now >= self._start_ts and self._ends_ts is None:
-                self._start()
-            return
-        code = self._process.poll()
-        if code is None:
-            if self._ends_ts is not None and now > self._ends_ts:
-                self._process.kill()
-            return
-        self._gone(self._process, code)
-        self.restart = after_exit(
-            self.restart,
-            exit_code=code,
-            lived_s=self._process.lived_s,
-            last_line=self._process.last_line,
-        )
-        self._process = None
-        self._start_ts = now + self.restart.delay_s
-        if self._ends_ts is None:
-            log.warning("model %s: %s", self.config.name, self.restart.reason)
-            self.tell()
+        if self._process is not None:
+            self._look_at_engine(self._process, now)
+        elif self._trial is not None:
+            self._look_at_trial(self._trial, now)
+        elif now >= self._start_ts and self._ends_ts is None:
+            self._start(now)
 
     def watch(self) -> None:
         """Kill an engine that is silent, or runs sequences and finishes no step.
@@ -96,12 +114,13 @@ class SupervisedEngine:
 
     def tell(self) -> None:
         """Let /health and administrators see what the supervisor knows."""
+        reason = self._waits_for or self.restart.reason
         self._queue.beat(
             self.config.name,
             Beat(
                 engine_id=SUPERVISOR_ID,
-                state="starting" if self.is_running else "stopped",
-                info={"reason": self.restart.reason, "failures": self.restart.failures},
+                state="starting" if self.is_running or self._waits_for else "stopped",
+                info={"reason": reason, "failures": self.restart.failures},
             ),
         )
 
@@ -109,6 +128,7 @@ class SupervisedEngine:
         """Let what runs end, take nothing more, never start it again; `end` makes it hurry."""
         if self._ends_ts is None:
             self._ends_ts = now + DRAIN_S
+            self._kill_trial()
             if self._process is not None:
                 self._process.drain()
 
@@ -117,11 +137,15 @@ class SupervisedEngine:
         if not self._is_hurried:
             self._is_hurried = True
             self._ends_ts = now + STOP_S
+            self._kill_trial()
             if self._process is not None:
                 self._process.terminate()
 
     def wait_end(self) -> None:
         """Block until an ended engine is gone; raises UnavailableError when Redis went first."""
+        if self._trial is not None:
+            self._trial.process.wait(KILL_S)
+            self._end_trial()
         process = self._process
         if process is None:
             return
@@ -131,23 +155,115 @@ class SupervisedEngine:
         self._process = None
         self._gone(process, process.poll() or 0)
 
-    def _start(self) -> None:
+    # --- the engine
+
+    def _start(self, now: float) -> None:
         try:
+            tuning = self._tuning(now)
+            if tuning is None:
+                self.tell()
+                return
             spec = engine_spec(
-                self.config,
-                redis_url=engine_redis_url(self.config.name),
-                use_extra_bufts=self.restart.use_extra_bufts,
+                self.config, redis_url=engine_redis_url(self.config.name), tuning=tuning
             )
         except FailedError as error:
+            self._waits_for = ""
             self.restart = Restart(reason=error.message, is_unservable=True)
             self._start_ts = time.monotonic() + MISSING_FILE_RETRY_S
             self.tell()
             return
+        self._waits_for = ""
         self._steps, self._looks = -1, 0
         self._process = EngineProcess(spec)
         log.info("model %s: engine started (pid %d)", self.config.name, self._process.pid)
         self.tell()
 
+    def _look_at_engine(self, process: EngineProcess, now: float) -> None:
+        code = process.poll()
+        if code is None:
+            if self._ends_ts is not None and now > self._ends_ts:
+                process.kill()
+            return
+        self._gone(process, code)
+        self._process = None
+        self._exited(process, code, now)
+        if self._ends_ts is None:
+            log.warning("model %s: %s", self.config.name, self.restart.reason)
+            self.tell()
+
+    def _exited(self, process: EngineProcess | TrialProcess, code: int, now: float) -> None:
+        """What its end means for the next start."""
+        restart = after_exit(
+            self.restart, exit_code=code, lived_s=process.lived_s, last_line=process.last_line
+        )
+        if self.restart.use_extra_bufts and not restart.use_extra_bufts and self._is_tried:
+            forbid_extra_bufts(this_machine())
+        self.restart = restart
+        self._start_ts = now + restart.delay_s
+
     def _gone(self, process: EngineProcess, code: int) -> None:
         """Its leases end now; only a crash counts as a death."""
         self._queue.engine_gone(self.config.name, process.spec.engine_id, death=code != 0)
+
+    # --- the trial
+
+    @property
+    def _is_tried(self) -> bool:
+        return self.config.engine_class == TRIED
+
+    def _tuning(self, now: float) -> Tuning | None:
+        """What an engine is to run with; None: that has to be found out first."""
+        if not self._is_tried:
+            return Tuning(use_extra_bufts=self.restart.use_extra_bufts)
+        question = question_of(self.config)
+        found = tuning_find(question)
+        if found is not None:
+            may_use = found.use_extra_bufts and self.restart.use_extra_bufts
+            return Tuning(may_use, found.choice)
+        if not self._seat.take(self):
+            self._waits_for = f"model {self.config.name} waits until another one has been tried"
+            self._start_ts = now + SEAT_RETRY_S
+            return None
+        order = trial_order(question)
+        process = TrialProcess(order, file_bytes=question.file_bytes)
+        self._trial = _Trial(question, process)
+        doing = "measured" if order.open else "tried"
+        self._waits_for = f"model {self.config.name} is being {doing} on this machine, once"
+        log.info("%s (pid %d)", self._waits_for, process.pid)
+        return None
+
+    def _look_at_trial(self, trial: _Trial, now: float) -> None:
+        """When it ended, remember what came of it; the engine is due then, or another trial."""
+        process = trial.process
+        code = process.poll()
+        if code is None:
+            if process.is_late:
+                process.kill()
+            return
+        if self._ends_ts is None:
+            self._trial_ended(trial, code, now)
+        self._end_trial()
+
+    def _trial_ended(self, trial: _Trial, code: int, now: float) -> None:
+        process = trial.process
+        report = process.report if code == 0 else None
+        is_illegal = code == -signal.SIGILL and process.order.spec.use_extra_bufts
+        if report is not None:
+            trial_done(trial.question, process.order, report)
+            log.info("model %s: tried in %.1f s", self.config.name, process.lived_s)
+        elif code == EXIT_UNSERVABLE or is_illegal:
+            self._exited(process, code, now)
+            log.warning("model %s: %s", self.config.name, self.restart.reason)
+        else:
+            cause = "it took too long" if process.is_late else exit_cause(code)
+            trial_failed(trial.question, process.order, f"the measurement failed: {cause}")
+            log.warning("model %s: the trial failed (%s)", self.config.name, cause)
+
+    def _kill_trial(self) -> None:
+        if self._trial is not None:
+            self._trial.process.kill()
+
+    def _end_trial(self) -> None:
+        self._trial = None
+        self._waits_for = ""
+        self._seat.leave(self)

@@ -1,9 +1,9 @@
-"""When a dead engine starts again, and how. Pure: it may know exits and clock readings only.
+"""When a dead engine or trial starts again, and how. Pure: it knows exits and clock readings only.
 
 | exit | next |
 |---|---|
 | 0 | at once: it was drained (a restart was asked for) |
-| SIGILL, extra CPU buffers on | at once, with the buffers off, remembered for this life |
+| SIGILL, extra CPU buffers on | at once, with the buffers off; the machine is remembered |
 | "can't be served" (3) | after `UNSERVABLE_RETRY_S`: somebody may put the file right |
 | anything else | after 1, 2, 4 … `MAX_DELAY_S` seconds; from 1 again after `STEADY_S` of life |
 """
@@ -50,18 +50,19 @@ def after_exit(state: Restart, *, exit_code: int, lived_s: float, last_line: str
         )
     failures = 1 if lived_s >= STEADY_S else state.failures + 1
     delay = min(MAX_DELAY_S, MIN_DELAY_S * 2.0 ** min(failures - 1, 10))
-    cause = signal_name(exit_code) if exit_code < 0 else f"exit code {exit_code}"
     return replace(
         state,
         delay_s=delay,
         failures=failures,
         is_unservable=False,
-        reason=f"engine died ({cause}), started again in {delay:.0f} s",
+        reason=f"engine died ({exit_cause(exit_code)}), started again in {delay:.0f} s",
     )
 
 
-def signal_name(exit_code: int) -> str:
-    """Name of the signal in a negative exit code."""
+def exit_cause(exit_code: int) -> str:
+    """What a process died of, in words: the signal in a negative exit code."""
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
     try:
         return signal.Signals(-exit_code).name
     except ValueError:

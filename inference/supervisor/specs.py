@@ -4,19 +4,43 @@ from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import dataclass, replace
+from typing import Any
 
 from django.conf import settings
 
 from inference.bus import queue_config
 from inference.engine.starter import find_starter_model
 from inference.models import ModelConfig
-from inference.protocol.spec import EngineSpec, MockSpec
+from inference.protocol.spec import DEFAULT_UBATCH_LEN, EngineSpec, MockSpec
+from inference.protocol.trial import Choice, Setting
 from inference.queues.contract import QueueConfig
 from llamaweb.lib.errors import FailedError
 
 
-def engine_spec(config: ModelConfig, *, redis_url: str, use_extra_bufts: bool) -> EngineSpec:
-    """What the next engine process of `config` is told.
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What was found out on this machine. `choice`: of settings that nobody has decided; None
+    where nothing was measured."""
+
+    use_extra_bufts: bool = True
+    choice: Choice | None = None
+
+
+def open_settings(config: ModelConfig) -> tuple[Setting, ...]:
+    """What nobody has decided, so that a measurement may."""
+    is_open: dict[Setting, bool] = {
+        "threads": not config.threads,
+        "flash_attention": config.flash_attention == "auto",
+        "kv_unified": config.kv_layout == "auto",
+        "ubatch_len": not config.ubatch_len,
+    }
+    return tuple(name for name, found in is_open.items() if found)
+
+
+def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> EngineSpec:
+    """What the next engine process of `config` is told: what was decided, then what was measured,
+    then the defaults.
 
     Raises:
         FailedError: the starter model is wanted and isn't installed.
@@ -29,7 +53,7 @@ def engine_spec(config: ModelConfig, *, redis_url: str, use_extra_bufts: bool) -
         path = str(starter)
     defaults = QueueConfig()
     bounds = queue_config()
-    return EngineSpec(
+    spec = EngineSpec(
         model=config.name,
         engine_id=f"{config.name}-{secrets.token_hex(6)}",
         redis_url=redis_url,
@@ -42,10 +66,13 @@ def engine_spec(config: ModelConfig, *, redis_url: str, use_extra_bufts: bool) -
         yields_cores=settings.ENGINE_YIELDS_CORES,
         step_target_ms=settings.ENGINE_STEP_MS,
         cache_ram_mib=settings.ENGINE_CACHE_MIB,
-        kv_unified=settings.ENGINE_KV == "unified",
+        kv_unified=config.kv_layout == "unified",
+        ubatch_len=config.ubatch_len or DEFAULT_UBATCH_LEN,
+        cache_type_k=config.cache_type_k,
+        cache_type_v=config.cache_type_v,
         context_shift=settings.ENGINE_CONTEXT_SHIFT,
         flash_attention=config.flash_attention,
-        use_extra_bufts=use_extra_bufts,
+        use_extra_bufts=tuning.use_extra_bufts,
         n_gpu_layers=config.gpu_layers,
         main_gpu=config.main_gpu,
         tensor_split=tuple(float(part) for part in config.tensor_split),
@@ -64,3 +91,15 @@ def engine_spec(config: ModelConfig, *, redis_url: str, use_extra_bufts: bool) -
         ),
         parent_pid=os.getpid(),
     )
+    return _tuned(spec, tuning.choice, open_settings(config))
+
+
+def _tuned(
+    spec: EngineSpec, choice: Choice | None, settings_open: tuple[Setting, ...]
+) -> EngineSpec:
+    if choice is None:
+        return spec
+    chosen: dict[str, Any] = {name: getattr(choice, name) for name in settings_open}
+    if chosen.get("kv_unified"):
+        chosen["pool_contexts"] = spec.num_slots  # as much room as streams would have
+    return replace(spec, **chosen)

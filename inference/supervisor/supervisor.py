@@ -18,6 +18,7 @@ from inference.queues.contract import Queue
 from inference.supervisor.credentials import renew_engine_users
 from inference.supervisor.engine import SupervisedEngine
 from inference.supervisor.housekeeping import Housekeeping
+from inference.supervisor.trial_process import TrialSeat
 from llamaweb.lib.errors import UnavailableError
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class Supervisor:
         self._housekeeping = housekeeping
         self._engines: dict[int, SupervisedEngine] = {}
         self._ending: list[SupervisedEngine] = []
+        self._seat = TrialSeat()
         self._stopping = threading.Event()
         self._desired_ts = 0.0
         self._sweep_ts = 0.0
@@ -90,13 +92,13 @@ class Supervisor:
         waiting = {engine.config.pk for engine in self._ending}
         for pk, config in desired.items():
             if pk not in self._engines and pk not in waiting:
-                self._engines[pk] = SupervisedEngine(config, self._queue)
+                self._engines[pk] = SupervisedEngine(config, self._queue, self._seat)
 
     def _sweep(self, engine: SupervisedEngine) -> None:
         self._housekeeping.reap(engine.config.name)
         if engine.unservable_reason is not None:
             self._housekeeping.refuse(engine.config.name, engine.unservable_reason)
-        if not engine.is_running:
+        if not engine.has_engine:
             engine.tell()
         engine.watch()
 

@@ -13,10 +13,12 @@ from inference.queues.memory import MemoryQueue
 from inference.supervisor import engine as module
 from inference.supervisor.engine import SupervisedEngine
 from inference.supervisor.housekeeping import DISPATCH_AGAIN_S, Housekeeping
+from inference.supervisor.specs import Tuning
+from inference.supervisor.trial_process import TrialSeat
 from llamaweb.lib.clock import ManualClock
 from llamaweb.lib.errors import FailedError
 
-CONFIG = SimpleNamespace(name="m", pk=1, updated_at=1)
+CONFIG = SimpleNamespace(name="m", pk=1, updated_at=1, engine_class="mock")
 
 
 class FakeProcess:
@@ -50,12 +52,14 @@ class World:
         monkeypatch.setattr(module, "EngineProcess", self._start)
         monkeypatch.setattr(module, "engine_redis_url", lambda _model: "")
         monkeypatch.setattr(module, "engine_spec", self._spec)
-        self.engine = SupervisedEngine(CONFIG, self.queue)  # type: ignore[arg-type]
+        self.engine = SupervisedEngine(CONFIG, self.queue, TrialSeat())  # type: ignore[arg-type]
 
-    def _spec(self, _config: Any, *, redis_url: str, use_extra_bufts: bool) -> Any:
+    def _spec(self, _config: Any, *, redis_url: str, tuning: Tuning) -> Any:
         if self.spec_error is not None:
             raise self.spec_error
-        return SimpleNamespace(engine_id=f"e{len(self.started)}", use_extra_bufts=use_extra_bufts)
+        return SimpleNamespace(
+            engine_id=f"e{len(self.started)}", use_extra_bufts=tuning.use_extra_bufts
+        )
 
     def _start(self, spec: Any) -> FakeProcess:
         self.started.append(FakeProcess(spec))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference.supervisor.engine_process import scrubbed_environment
+from inference.supervisor.child import scrubbed_environment
 
 
 def test_an_engine_that_aborts_starts_no_debugger(monkeypatch: pytest.MonkeyPatch) -> None:

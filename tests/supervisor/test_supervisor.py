@@ -21,7 +21,9 @@ pytestmark = pytest.mark.django_db
 
 
 class FakeEngine:
-    def __init__(self, config: ModelConfig, _queue: Any) -> None:
+    has_engine = True
+
+    def __init__(self, config: ModelConfig, _queue: Any, _seat: Any) -> None:
         self.config, self.is_running, self.unservable_reason = config, True, None
         self.looks, self.broken, self.ended, self.is_draining = 0, False, False, False
 

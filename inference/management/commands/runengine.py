@@ -15,8 +15,9 @@ from django.core.management.base import BaseCommand, CommandError
 from inference.models import ModelConfig
 from inference.protocol.spec import encode_spec
 from inference.registry.services import starter_config_sync
-from inference.supervisor.engine_process import ROOT, scrubbed_environment
-from inference.supervisor.specs import engine_spec
+from inference.supervisor.child import ROOT, scrubbed_environment
+from inference.supervisor.specs import Tuning, engine_spec
+from inference.supervisor.tuning import question_of, tuning_find
 
 
 class Command(BaseCommand):
@@ -38,7 +39,8 @@ class Command(BaseCommand):
         config = ModelConfig.objects.filter(name=name).first()
         if config is None:
             raise CommandError(f"there is no model config {name!r}")
-        spec = engine_spec(config, redis_url=settings.REDIS_URL, use_extra_bufts=True)
+        known = tuning_find(question_of(config)) if config.engine_class == "llama" else None
+        spec = engine_spec(config, redis_url=settings.REDIS_URL, tuning=known or Tuning())
         if options["trace"]:
             spec = replace(spec, trace_path=str(Path(options["trace"]).absolute()))
         process = subprocess.Popen(

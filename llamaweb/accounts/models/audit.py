@@ -39,6 +39,7 @@ class AuditAction(models.TextChoices):
     MODEL_LOADED = "model_config.load", _("Model loaded")
     MODEL_DRAINED = "model_config.drain", _("Model drained")
     MODEL_UNLOADED = "model_config.unload", _("Model unloaded")
+    MODEL_MEASURED = "model_config.measure", _("Model to be measured again")
     MODEL_DOWNLOAD_STARTED = "model_file.download_started", _("Download started")
     MODEL_DOWNLOAD_RETRIED = "model_file.download_retried", _("Download tried again")
     MODEL_DOWNLOAD_CANCELLED = "model_file.download_cancelled", _("Download cancelled")

@@ -90,6 +90,8 @@
     tag.dataset.state = state;
     setText(field(card, "reason"), model.reason);
     field(card, "reason").hidden = !model.reason;
+    setText(field(card, "measured"), model.measured.join("\n"));
+    field(card, "measured").hidden = model.measured.length === 0;
     field(card, "table").hidden = model.engines.length === 0;
     drawEngines(field(card, "engines"), model.engines);
     drawQueue(card, model.queue);
