@@ -207,25 +207,6 @@ def test_threads_sample_the_same(engine: Engine, ask_chat: AskChat) -> None:
     assert alone == together
 
 
-def test_a_decode_only_step_is_one_pass(engine: Engine, ask_chat: AskChat) -> None:
-    for index, question in enumerate(QUESTIONS):
-        engine.add(
-            ask_chat(
-                str(index),
-                question,
-                owner=f"user:{index}",
-                sampling=SamplingParams(temperature=0.0, ignore_eos=True),
-                limits=LIMITS,
-            )
-        )
-    counts = set()
-    while engine.has_work:
-        engine.step()
-        if engine.last_step.num_decode == 4 and not engine.last_step.num_prompt:
-            counts.add(engine.last_step.num_ubatches)
-    assert counts == {1}
-
-
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -277,28 +258,6 @@ def test_greedy_over_the_native_chain_equals_argmax(engine: Engine, ask_chat: As
     chained = run_one(engine, ask_chat("b", QUESTIONS[0], sampling=native, limits=LIMITS))
     assert draws_of(chained) > 0
     assert_same_choices(plain, chained)
-
-
-def test_graphs_are_reused_while_nobody_comes_or_goes(engine: Engine, ask_chat: AskChat) -> None:
-    """What a row computes is said by the graph: built anew only when the batch's shape changes."""
-    for index, question in enumerate(QUESTIONS):
-        sampling = SamplingParams(temperature=0.0, ignore_eos=True)
-        limits = Limits(max_tokens=45)
-        engine.add(
-            ask_chat(str(index), question, owner=f"user:{index}", sampling=sampling, limits=limits)
-        )
-    steps, before = 0, None
-    while engine.has_work:
-        engine.step()
-        if engine.last_step.num_prompt or engine.last_step.num_decode < len(QUESTIONS):
-            continue
-        if before is None:
-            before = engine.stats()["graphs_reused"]
-        else:
-            steps += 1
-            reused = engine.stats()["graphs_reused"] - before
-    assert steps > 30
-    assert reused >= 0.95 * steps
 
 
 @pytest.mark.usefixtures("free_copies")
