@@ -23,7 +23,7 @@ from inference.registry.config_services import model_config_change
 from inference.registry.services import starter_config_sync
 from llamaweb.lib.errors import InvalidError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("both_databases")]
 DEFAULT = Choice(1, "off", False, 512)
 MEASURED = Measured(DEFAULT, Choice(2, "on", False, 512), Rates(1, 2, 3), Rates(4, 5, 6))
 
