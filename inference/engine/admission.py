@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.engine.adapters import AdapterPlan, adapter_plan, chosen_scales
 from inference.engine.backend import Backend
 from inference.engine.contract import SequenceRequest
+from inference.engine.host_cache import Belonging
 from inference.engine.picks import Sampler
-from inference.engine.prefix import Prefix, of_tokens
+from inference.engine.prefix import Activation, CacheKey, Prefix
 from inference.engine.samplers import build_sampler
 from inference.engine.shifting import MAX_SHIFTED_CONTEXTS
 from inference.engine.stopping import Answer, Ended
@@ -27,6 +29,8 @@ class Prepared:
 
     target: NDArray[np.int32]
     prefix: Prefix
+    belonging: Belonging
+    adapters: AdapterPlan
     sampler: Sampler
     answer: Answer
     replayed_end: Ended | None
@@ -52,10 +56,7 @@ def refuse_invalid(request: SequenceRequest, backend: Backend) -> None:
     for tokens in (request.tokens, published):
         if tokens and not (min(tokens) >= 0 and max(tokens) < vocab_len):
             raise InvalidError(f"token ids must be between 0 and {vocab_len - 1}", param="prompt")
-    if any(not 0 <= number < backend.num_adapters for number, _ in request.adapters):
-        raise InvalidError(
-            f"there are {backend.num_adapters} adapters in this engine", param="lora"
-        )
+    chosen_scales(backend.adapters, request.adapters)
     if request.task != "generate":
         raise NotSupportedError("this engine generates text only")
     max_tokens = request.limits.max_tokens
@@ -63,10 +64,12 @@ def refuse_invalid(request: SequenceRequest, backend: Backend) -> None:
         raise InvalidError("max_tokens must be 0 or more", param="max_tokens")
 
 
-def prepare(request: SequenceRequest, backend: Backend, *, shifts: bool = False) -> Prepared:
+def prepare(
+    request: SequenceRequest, backend: Backend, *, shifts: bool = False, special: bool = False
+) -> Prepared:
     """Build sampler and text rules, and replay what an earlier engine published.
 
-    `shifts`: a full context doesn't end the answer.
+    `shifts`: a full context doesn't end the answer. `special`: special tokens are shown.
 
     Raises:
         InvalidError: the sampling parameters can't be built.
@@ -75,7 +78,13 @@ def prepare(request: SequenceRequest, backend: Backend, *, shifts: bool = False)
     room = backend.max_context - len(request.tokens)
     if shifts:
         room = MAX_SHIFTED_CONTEXTS * backend.max_context
-    answer = Answer(backend.tokenizer, request.limits, room=room, preserved=request.preserved)
+    answer = Answer(
+        backend.tokenizer,
+        request.limits,
+        room=room,
+        preserved=request.preserved,
+        special=special,
+    )
     try:
         ended = _replay(request, sampler, answer)
     except BaseException:
@@ -90,7 +99,27 @@ def prepare(request: SequenceRequest, backend: Backend, *, shifts: bool = False)
         ended = Ended("length")  # what a shifted context held can't be told from its tokens
         published = ()
     target = np.array(request.tokens + published, np.int32)
-    return Prepared(target, of_tokens(target), sampler, answer, ended, replay)
+    plan = adapter_plan(backend.adapters, request.adapters, request.tokens)
+    belonging = _belonging(request, backend, plan)
+    prefix = belonging.prefix_of(target)
+    return Prepared(target, prefix, belonging, plan, sampler, answer, ended, replay)
+
+
+def _belonging(request: SequenceRequest, backend: Backend, plan: AdapterPlan) -> Belonging:
+    """What its text is kept under in the prompt cache."""
+    adapters = tuple((backend.adapters[number].digest, scale) for number, scale in plan.before)
+    activated = (item for item in plan.after if item not in plan.before)
+    activation = next(
+        (Activation.of(plan.start, backend.adapters[n].digest, scale) for n, scale in activated),
+        None,
+    )
+    return Belonging(
+        CacheKey(backend.fingerprint, adapters),
+        request.cache_scope,
+        request.owner_key,
+        request.context.conversation,
+        activation,
+    )
 
 
 def begins_with_bos(request: SequenceRequest, tokenizer: Tokenizer) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from inference.engine.adapters import Adapter, Scales
 from inference.engine.batch import Batch
 from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
@@ -87,12 +88,12 @@ class Backend(Protocol):
         ...
 
     @property
-    def num_adapters(self) -> int:
-        """How many adapters are loaded; requests name them 0..num_adapters-1."""
+    def adapters(self) -> tuple[Adapter, ...]:
+        """The loaded LoRA adapters; requests name them by their place."""
         ...
 
-    def use_adapters(self, adapters: tuple[tuple[int, float], ...]) -> None:
-        """The next batches are computed with these (number, scale) and no others."""
+    def use_adapters(self, scales: Scales) -> None:
+        """The next batches are computed with these adapters and no others."""
         ...
 
     @property

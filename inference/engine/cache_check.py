@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inference.engine.backend import Backend
 from inference.engine.batch import Batch
@@ -67,10 +68,21 @@ class CacheCheck:
     def _compute(self, seq_id: int, sequence: Sequence) -> Logits:
         self._backend.begin(seq_id, sequence.request)
         # The step's adapters are the sequence's own: only one group is in a batch.
-        target, most = sequence.target, self._backend.batch_len
-        for start in range(0, len(target), most):
-            piece = target[start : start + most]
-            self._batch.clear()
-            self._batch.add_piece(seq_id, piece, start, start + most >= len(target))
-            self._backend.decode(self._batch)
+        plan, target = sequence.adapters, sequence.target
+        try:
+            if plan.start:
+                self._backend.use_adapters(plan.before)
+                self._decode(seq_id, target, 0, plan.start)
+        finally:
+            if plan.start:
+                self._backend.use_adapters(plan.after)
+        self._decode(seq_id, target, plan.start, len(target))
         return self._backend.logits(0)
+
+    def _decode(self, seq_id: int, target: NDArray[np.int32], start: int, end: int) -> None:
+        most = self._backend.batch_len
+        for first in range(start, end, most):
+            piece = target[first : min(first + most, end)]
+            self._batch.clear()
+            self._batch.add_piece(seq_id, piece, first, first + most >= end)
+            self._backend.decode(self._batch)

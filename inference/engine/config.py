@@ -19,6 +19,7 @@ class EngineConfig:
     (0: as many as there are cores, 4 at most).
     `host_cache_bytes`: states of evicted sequences kept in ordinary memory.
     `context_shift`: a full context drops its older half instead of ending the answer.
+    `special_tokens`: answers show the text of special tokens.
     `verify_cache`: compute every reused prefix again and compare (slow, for finding mistakes).
     """
 
@@ -31,3 +32,4 @@ class EngineConfig:
     host_cache_bytes: int = 0
     verify_cache: bool = False
     context_shift: bool = False
+    special_tokens: bool = False

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from inference.engine.adapters import Adapter, Scales
 from inference.protocol.events import CancelledBy, Event, Snapshot
 from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import GenerateRequest, Lane
@@ -62,7 +63,7 @@ class SequenceRequest:
     alone: bool = False
     preserved: frozenset[int] = frozenset()
     context: ContextParams = field(default_factory=ContextParams)
-    adapters: tuple[tuple[int, float], ...] = ()
+    adapters: Scales = ()
     task: Task = "generate"
 
     def after(self, log: Snapshot | None, *, alone: bool) -> SequenceRequest:
@@ -86,6 +87,11 @@ class StepEngine(Protocol[PreparedT_contra]):
     @property
     def max_context(self) -> int:
         """Tokens a sequence may hold, prompt and answer together."""
+        ...
+
+    @property
+    def adapters(self) -> tuple[Adapter, ...]:
+        """The loaded LoRA adapters; requests name them by their place."""
         ...
 
     @property

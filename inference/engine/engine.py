@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from inference.engine import admission
+from inference.engine.adapters import Adapter, Scales
 from inference.engine.backend import Backend
 from inference.engine.batch import Batch, count_ubatches
 from inference.engine.cache_check import CacheCheck
@@ -61,7 +62,7 @@ class Engine:
         self._config = config or EngineConfig()
         self._clock = clock or SystemClock()
         self._turns = GroupTurns()
-        self._adapters: tuple[tuple[int, float], ...] = ()
+        self._scales: Scales = ()
         self._scheduler = PrefillScheduler(self._config)
         self._pace = PrefillPace(
             self._config, batch_len=backend.batch_len, ubatch_len=backend.ubatch_len
@@ -93,6 +94,11 @@ class Engine:
         return self._backend.max_context
 
     @property
+    def adapters(self) -> tuple[Adapter, ...]:
+        """See `StepEngine.adapters`."""
+        return self._backend.adapters
+
+    @property
     def free_slots(self) -> int:
         """See `StepEngine.free_slots`; 0 while a sequence runs alone."""
         if any(sequence.request.alone for sequence in self._active.values()):
@@ -108,15 +114,21 @@ class Engine:
         """See `StepEngine.add`; the sequence begins with the next step."""
         admission.refuse_busy(request, self._active, self.free_slots)
         admission.refuse_invalid(request, self._backend)
-        prepared = admission.prepare(request, self._backend, shifts=self._shifts)
-        slot = self._cache.seat(request, prepared.prefix)
+        prepared = admission.prepare(
+            request,
+            self._backend,
+            shifts=self._shifts,
+            special=self._config.special_tokens,
+        )
+        slot = self._cache.seat(request, prepared.belonging, prepared.prefix)
         self._arrivals += 1
-        self._turns.join(request)
         sequence = self._active[request.generation_id] = Sequence(
             request=request,
             slot=slot,
             target=prepared.target,
             prefix=prepared.prefix,
+            belonging=prepared.belonging,
+            adapters=prepared.adapters,
             sampler=prepared.sampler,
             answer=prepared.answer,
             replayed_end=prepared.replayed_end,
@@ -124,6 +136,7 @@ class Engine:
             arrival=self._arrivals,
             served_step=self._step,
         )
+        self._turns.join(sequence)
         self._note_phase(sequence)
 
     def abort(self, generation_id: str, by: CancelledBy) -> list[EngineEvent]:
@@ -282,13 +295,13 @@ class Engine:
     def _decode(self, work: list[Work]) -> list[Work]:
         """Compute `work`, or as much of it as there is room for; returns what was computed."""
         self._fill_batch(work)
-        adapters = work[0].sequence.request.adapters
+        scales = work[0].sequence.scales
         started_ts = self._clock.monotonic()
         has_pending = self._cache.has_pending
         try:
-            if adapters != self._adapters:
-                self._backend.use_adapters(adapters)
-                self._adapters = adapters
+            if scales != self._scales:
+                self._backend.use_adapters(scales)
+                self._scales = scales
             self._backend.decode(self._batch)
         except NoRoomError:
             less = self._make_room(work)
@@ -441,7 +454,7 @@ class Engine:
         del self._active[sequence.request.generation_id]
         if self._trace is not None:
             self._trace.end(sequence, self._clock.monotonic())
-        self._turns.leave(sequence.request)
+        self._turns.leave(sequence)
         self._cache.leave(sequence.slot, self._step)
         sequence.sampler.close()
 

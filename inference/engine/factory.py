@@ -10,7 +10,7 @@ from inference.engine.backend import Backend
 from inference.engine.config import EngineConfig
 from inference.engine.contract import TokenEngine
 from inference.engine.engine import Engine
-from inference.engine.mock_backend import DEFAULT_CONTEXT_LEN, MockBackend
+from inference.engine.mock_backend import DEFAULT_CONTEXT_LEN, MockBackend, mock_adapters
 from inference.engine.threads import ThreadGovernor
 from inference.engine.trace import Trace
 from inference.protocol.spec import EngineSpec
@@ -47,6 +47,7 @@ def _build_mock(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
         batch_len=spec.batch_len,
         ubatch_len=spec.ubatch_len,
         is_unified=spec.kv_unified,
+        adapters=mock_adapters(spec.adapters),
         pool_len=spec.pool_contexts * (spec.context_len or DEFAULT_CONTEXT_LEN),
     )
     return Engine(backend, _config(spec), trace=_trace(spec)), backend.tokenizer
@@ -93,6 +94,7 @@ def _config(spec: EngineSpec) -> EngineConfig:
         step_target_s=spec.step_target_ms / 1e3,
         host_cache_bytes=spec.cache_ram_mib << 20,
         context_shift=spec.context_shift,
+        special_tokens=spec.special_tokens,
         verify_cache=spec.verify_cache,
     )
 

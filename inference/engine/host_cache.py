@@ -13,19 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.engine.prefix import CacheKey
+from inference.engine.prefix import Activation, CacheKey, Prefix, of_tokens
 
 State = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Whose text a prefix is, for sharing and for deletion."""
+    """Whose text a prefix is, for sharing and for deletion, and what it was computed under."""
 
     key: CacheKey
     scope: str
     owner_key: str = ""
     conversation: str = ""
+    activation: Activation | None = None
+
+    def prefix_of(self, tokens: NDArray[np.int32]) -> Prefix:
+        """Tokens of this belonging as the index knows them."""
+        return of_tokens(tokens, self.activation)
 
 
 @dataclass(eq=False, slots=True)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inference.engine.contract import SequenceRequest
 from inference.engine.radix import common_len
 from inference.engine.sequence import Phase, Sequence
 
 
-def allowed_len(request: SequenceRequest, other: SequenceRequest, common: int) -> int:
-    """How much of a common prefix `request` may take from `other`."""
-    if request.adapters != other.adapters or not request.context.cache_prompt:
+def allowed_len(sequence: Sequence, other: Sequence, common: int) -> int:
+    """How much of a common prefix `sequence` may take from `other`."""
+    mine, its = sequence.belonging, other.belonging
+    if mine.key != its.key or not sequence.request.context.cache_prompt:
         return 0
-    if request.cache_scope == other.cache_scope:
+    if mine.scope == its.scope:
         return common
-    return min(common, request.public_len, other.public_len)
+    return min(common, sequence.request.public_len, other.request.public_len)
 
 
 def find_leader(
@@ -31,7 +31,7 @@ def find_leader(
             continue
         common = common_len(sequence.prefix.codes, other.prefix.codes)
         common = min(sequence.prefix.whole(common), len(sequence.target) - 1)
-        length = allowed_len(sequence.request, other.request, common)
+        length = allowed_len(sequence, other, common)
         if length >= least and other.slot.length < length and not other.slot.is_doomed:
             return other
     return None

@@ -14,11 +14,13 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
+from inference.engine.adapters import Adapter, Scales
 from inference.engine.batch import Batch
 from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
 from inference.engine.errors import BackendError, NoRoomError
 from inference.engine.host_cache import State
+from inference.engine.llama_adapters import LlamaAdapters
 from inference.engine.llama_candidates import Candidates
 from inference.engine.llama_grammar import LlamaGrammar
 from inference.engine.llama_load import (
@@ -42,25 +44,30 @@ DECODE_ERRORS = {2: "aborted", -1: "invalid batch"}
 
 
 class LlamaBackend:
-    """See `Backend`. Owns `model` and `context`, and frees both in `close`."""
+    """See `Backend`. Owns `model`, `adapters` and `context`, and frees them in `close`."""
 
     @classmethod
     def load(cls, spec: EngineSpec) -> LlamaBackend:
         """Load the model of `spec`.
 
         Raises:
-            FailedError, InvalidError: see `load_model` and `make_context`.
+            FailedError, InvalidError: see `load_model`, `LlamaAdapters` and `make_context`.
         """
         init_library()
         model = load_model(spec)
+        adapters: LlamaAdapters | None = None
         try:
+            adapters = LlamaAdapters(model, spec.adapters)
             context = make_context(model, spec)
         except Exception:
+            if adapters is not None:
+                adapters.close()
             llama_cpp.llama_model_free(model)
             raise
         return cls(
             model,
             context,
+            adapters=adapters,
             max_context=context_len(model, spec),
             is_unified=spec.kv_unified,
             fingerprint=fingerprint(model, spec),
@@ -71,12 +78,14 @@ class LlamaBackend:
         model: Any,
         context: Any,
         *,
+        adapters: LlamaAdapters | None = None,
         max_context: int,
         is_unified: bool = False,
         fingerprint: str = "",
     ) -> None:
         self._model: Any = model
         self._context: Any = context
+        self._adapters = adapters or LlamaAdapters(model, ())
         self._memory = llama_cpp.llama_get_memory(context)
         self._vocab = llama_cpp.llama_model_get_vocab(model)
         self.name = _describe(model)
@@ -92,7 +101,6 @@ class LlamaBackend:
         )
         self.can_shift = bool(llama_cpp.llama_memory_can_shift(self._memory))
         self.is_unified = is_unified
-        self.num_adapters = 0
         self.num_threads = int(llama_cpp.llama_n_threads(context))
         self.fingerprint = fingerprint
         self._threads_own = threading.local()
@@ -111,10 +119,14 @@ class LlamaBackend:
         """See `Backend.graphs_reused`."""
         return int(llama_cpp.llama_perf_context(self._context).n_reused)
 
-    def use_adapters(self, adapters: tuple[tuple[int, float], ...]) -> None:
-        """See `Backend.use_adapters`; none can be loaded yet."""
-        if adapters:
-            raise BackendError("no adapters are loaded")
+    @property
+    def adapters(self) -> tuple[Adapter, ...]:
+        """See `Backend.adapters`."""
+        return self._adapters.infos
+
+    def use_adapters(self, scales: Scales) -> None:
+        """See `Backend.use_adapters`."""
+        self._adapters.use(self._context, scales)
 
     def use_threads(self, num: int) -> None:
         """See `Backend.use_threads`."""
@@ -274,6 +286,7 @@ class LlamaBackend:
         if self._context:
             llama_cpp.llama_free(self._context)
             self._context = None
+        self._adapters.close()
         if self._model:
             llama_cpp.llama_model_free(self._model)
             self._model = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import llama_cpp
@@ -14,6 +16,7 @@ logger = logging.getLogger("llama.cpp")
 _LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.INFO, 4: logging.WARNING}
 _CONTINUE = 5
 _last_level = logging.DEBUG
+_heard: list[list[str]] = []  # of those who listen now
 
 
 @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
@@ -24,8 +27,23 @@ def _log(level: int, text: bytes, _: Any) -> None:
     line = text.decode("utf-8", "replace").strip()
     if line and line != ".":
         logger.log(_last_level, "%s", line)
+        if _last_level == logging.WARNING:
+            for lines in _heard:
+                lines.append(line)
 
 
 def quiet_log() -> None:
     """Send llama.cpp's messages to the logger "llama.cpp"; errors become warnings there."""
     llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
+
+
+@contextlib.contextmanager
+def errors_heard() -> Iterator[list[str]]:
+    """The lines in which llama.cpp says what went wrong meanwhile: its calls say only that it did.
+    Of other threads too, so this is for a time when nothing else runs."""
+    lines: list[str] = []
+    _heard.append(lines)
+    try:
+        yield lines
+    finally:
+        _heard.remove(lines)

@@ -10,11 +10,12 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from inference.engine.adapters import Adapter, AdapterPlan, Scales, adapter_plan
 from inference.engine.batch import Batch
 from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
@@ -25,7 +26,7 @@ from inference.engine.mock_sampler import NumpySampler
 from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN, MockTokenizer, encode_text
 from inference.engine.picks import Logits, Sampler
 from inference.engine.sampling import Chain
-from inference.protocol.spec import MockSpec
+from inference.protocol.spec import AdapterSpec, MockSpec
 
 DEFAULT_CONTEXT_LEN = 40_000
 SCRIPT_LOGIT = 30.0  # noise is within 0..1, so that ordinary temperatures keep to the script
@@ -62,6 +63,7 @@ class MockBackend:
         is_recurrent: bool = False,
         is_unified: bool = False,
         pool_len: int = 0,
+        adapters: tuple[Adapter, ...] = (),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.spec = spec or MockSpec()
@@ -74,10 +76,9 @@ class MockBackend:
         self.can_shift = not is_recurrent
         self.is_unified = is_unified
         self.pool_len = pool_len or max_context
-        self.num_adapters = 4
+        self.adapters = adapters
         self.num_threads = 1
         self.graphs_reused = 0
-        self.adapters: tuple[tuple[int, float], ...] = ()
         self.fingerprint = "mock"
         self.fault: Callable[[Batch], None] | None = None
         self.num_evaluated = 0
@@ -87,7 +88,8 @@ class MockBackend:
         self._window_len = window_len
         self._oldest = [0] * num_seqs  # with a window: the oldest cell that is still there
         self._scripts: dict[int, Script] = {}
-        self._adapters: dict[int, tuple[tuple[int, float], ...]] = {}
+        self._plans: dict[int, AdapterPlan] = {}
+        self._scales: Scales = ()  # in use
         self._copies: list[tuple[int, int]] = []
         self._outputs: list[int] = []
         self._num_generated = 0
@@ -99,14 +101,14 @@ class MockBackend:
         prompt = np.array(request.tokens, np.int32)
         reply = encode_text(self.spec.reply) or _last_message(request.tokens)
         self._scripts[seq_id] = Script(prompt.tobytes(), len(prompt), reply)
-        self._adapters[seq_id] = request.adapters
+        self._plans[seq_id] = adapter_plan(self.adapters, request.adapters, request.tokens)
 
     def use_threads(self, num: int) -> None:
         """See `Backend.use_threads`; it has none."""
 
-    def use_adapters(self, adapters: tuple[tuple[int, float], ...]) -> None:
+    def use_adapters(self, scales: Scales) -> None:
         """See `Backend.use_adapters`; `decode` refuses rows of other ones."""
-        self.adapters = adapters
+        self._scales = scales
 
     def decode(self, batch: Batch) -> None:
         """See `Backend.decode`."""
@@ -187,7 +189,7 @@ class MockBackend:
         """See `Backend.move`."""
         self.copy(source, target, length)
         self._scripts[target] = self._scripts.pop(source)
-        self._adapters[target] = self._adapters.pop(source)
+        self._plans[target] = self._plans.pop(source)
 
     def state_bytes(self, seq_id: int) -> int:
         """See `Backend.state_bytes`."""
@@ -216,6 +218,10 @@ class MockBackend:
             raise BackendError(f"{start}..{end} can't be cut out of {length}")
         self._cells[seq_id, start : start + length - end] = self._cells[seq_id, end:length].copy()
         self._lengths[seq_id] = length - (end - start)
+        plan = self._plans.get(seq_id)
+        if plan is not None:
+            gone = max(0, min(end, plan.start) - start)
+            self._plans[seq_id] = replace(plan, start=plan.start - gone)
         script = self._scripts.get(seq_id)
         if script is not None:
             self._scripts[seq_id] = _without(script, start, end)
@@ -232,9 +238,12 @@ class MockBackend:
         self._copies.clear()
 
     def _check_layout(self, batch: Batch) -> None:
-        for seq_id, _ in batch.runs:
-            if self._adapters.get(seq_id, ()) != self.adapters:
+        for seq_id, num in batch.runs:
+            plan, start = self._plans.get(seq_id, AdapterPlan()), self._lengths[seq_id]
+            if (plan.before if start < plan.start else plan.after) != self._scales:
                 raise BackendError("a sequence is computed with somebody else's adapters")
+            if start < plan.start < start + num:
+                raise BackendError("an adapter is activated within a batch")
         seq_ids = batch.seq_ids[: batch.num_rows]
         outputs = [int(batch.seq_ids[row]) for row in batch.outputs]
         if (np.diff(seq_ids) < 0).any() or len(set(outputs)) != len(outputs):
@@ -261,6 +270,11 @@ class MockBackend:
     def _maybe_crash(self) -> None:
         if self.spec.crash_after and self._num_generated > self.spec.crash_after:
             os.kill(os.getpid(), signal.Signals[self.spec.crash_signal])
+
+
+def mock_adapters(specs: Sequence[AdapterSpec]) -> tuple[Adapter, ...]:
+    """Adapters that nothing is read for and that change no answer."""
+    return tuple(Adapter(spec.name or spec.path, spec.path, spec.scale) for spec in specs)
 
 
 def _without(script: Script, start: int, end: int) -> Script:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from inference.engine.adapters import Adapter, chosen_scales
 from inference.engine.contract import SequenceRequest
 from inference.engine.samplers import check_grammar
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
@@ -13,17 +16,21 @@ from inference.text.tokenizer import Tokenizer
 class Pipeline:
     """Templates and tokens of one model; `close` ends the renderer's child process."""
 
-    def __init__(self, text: TextPipeline, renderer: ChatRenderer) -> None:
+    def __init__(
+        self, text: TextPipeline, renderer: ChatRenderer, adapters: Sequence[Adapter] = ()
+    ) -> None:
         self._text = text
         self._renderer = renderer
+        self._adapters = adapters
 
     def prepare(self, request: GenerateRequest) -> SequenceRequest:
         """Render and tokenise `request`.
 
         Raises:
-            InvalidError: the template refuses the messages, the prompt is empty, or the grammar
-                can't be read.
+            InvalidError: the template refuses the messages, the prompt is empty, the grammar
+                can't be read, or there is no such adapter.
         """
+        adapters = chosen_scales(self._adapters, request.adapters)
         check_grammar(request.sampling.grammar, self._text.tokenizer)
         prepared = self._text.prepare(request.prompt, now_at=request.submitted_at)
         return SequenceRequest(
@@ -38,6 +45,7 @@ class Pipeline:
             limits=request.limits,
             preserved=self._text.preserved_tokens(request.preserved_tokens),
             context=request.context,
+            adapters=adapters,
         )
 
     def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:
@@ -59,7 +67,10 @@ class Pipeline:
         self._renderer.close()
 
 
-def build_pipeline(tokenizer: Tokenizer, chat_template: str | None = None) -> Pipeline:
-    """The pipeline of a model; `chat_template` overrides the model's own."""
+def build_pipeline(
+    tokenizer: Tokenizer, chat_template: str | None = None, adapters: Sequence[Adapter] = ()
+) -> Pipeline:
+    """The pipeline of a model and its engine's `adapters`; `chat_template` overrides the model's
+    own."""
     renderer = renderer_for(tokenizer, chat_template)
-    return Pipeline(TextPipeline(tokenizer, renderer), renderer)
+    return Pipeline(TextPipeline(tokenizer, renderer), renderer, adapters)

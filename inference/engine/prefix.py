@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 Codes: TypeAlias = NDArray[np.int64]
 
+TOKEN_BITS = 32  # of a code
+
 
 @dataclass(frozen=True, slots=True)
 class Media:
@@ -32,11 +34,27 @@ Element: TypeAlias = int | Media
 @dataclass(frozen=True, slots=True)
 class CacheKey:
     """What must be equal for KV to mean the same: the backend's `fingerprint` (model, library
-    build, KV types, flash attention, rope, control vectors) and the ordered adapters with scales.
+    build, KV types, flash attention, rope, control vectors) and the ordered adapters, each by the
+    digest of its file, with scales. An activated adapter isn't part of it but of the codes.
     """
 
     fingerprint: str
-    adapters: tuple[tuple[int, float], ...] = ()
+    adapters: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """From cell `start` on an adapter acts: the same token isn't the same any more. `code`: of the
+    adapter and its scale, above the bits of tokens."""
+
+    start: int
+    code: int
+
+    @classmethod
+    def of(cls, start: int, digest: str, scale: float) -> Activation:
+        """The activation of an adapter by its file's digest."""
+        hashed = hashlib.blake2b(f"{digest}/{scale}".encode(), digest_size=4).digest()
+        return cls(start, (int.from_bytes(hashed, "big") >> 1 | 1) << TOKEN_BITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +91,12 @@ def encode(elements: Iterable[Element]) -> Prefix:
     return Prefix(array, np.array(inside, np.bool_) if has_media else None)
 
 
-def of_tokens(tokens: NDArray[np.int32]) -> Prefix:
+def of_tokens(tokens: NDArray[np.int32], activation: Activation | None = None) -> Prefix:
     """The prefix of plain tokens."""
-    return Prefix(tokens.astype(np.int64))
+    codes = tokens.astype(np.int64)
+    if activation is not None:
+        codes[activation.start :] ^= activation.code
+    return Prefix(codes)
 
 
 def _media_code(media: Media) -> int:

@@ -17,7 +17,7 @@ from inference.engine.config import EngineConfig
 from inference.engine.contract import SequenceRequest
 from inference.engine.costs import CacheCosts
 from inference.engine.host_cache import Belonging, HostCache, StoredState
-from inference.engine.prefix import Prefix, of_tokens
+from inference.engine.prefix import Prefix
 from inference.engine.radix import RadixIndex
 from inference.engine.reuse import Pending, Reuse, ReusePlanner, Way
 from inference.engine.sequence import Sequence
@@ -49,9 +49,9 @@ class PromptCache:
 
     # --- seats
 
-    def seat(self, request: SequenceRequest, prefix: Prefix) -> Slot:
+    def seat(self, request: SequenceRequest, belonging: Belonging, prefix: Prefix) -> Slot:
         """A free slot for a new sequence; its content stays until `begin`."""
-        slots, elsewhere_len = self._planner.offers(request, prefix, self.table.slots)
+        slots, elsewhere_len = self._planner.offers(request, belonging, prefix, self.table.slots)
         return self.table.take(
             slots,
             elsewhere_len=elsewhere_len,
@@ -108,7 +108,7 @@ class PromptCache:
         slot.length = length if kept else 0
         slot.exact_len = reuse.cuts[0][0] if reuse.cuts and kept else None
         slot.is_doomed = False
-        slot.belonging = self._belonging(request)
+        slot.belonging = sequence.belonging
         slot.public_len = request.public_len
         self.advance(slot)
         self._count(reuse.way, slot.length, len(sequence.target))
@@ -130,7 +130,7 @@ class PromptCache:
             slot,
             slot.belonging.key,
             slot.belonging.scope,
-            of_tokens(slot.reusable),
+            slot.belonging.prefix_of(slot.reusable),
             slot.public_len,
         )
 
@@ -292,7 +292,7 @@ class PromptCache:
             return
         if not self._backend.can_reuse(slot.seq_id, len(tokens)):
             return
-        prefix = of_tokens(tokens)
+        prefix = belonging.prefix_of(tokens)
         others = self._index.match(belonging.key, belonging.scope, prefix, slot.public_len)
         others.pop(slot, None)
         if any(length == len(tokens) for length in others.values()):
@@ -321,11 +321,3 @@ class PromptCache:
     def _drop(self, entry: StoredState) -> None:
         self.host.remove(entry)
         self._index.remove(entry)
-
-    def _belonging(self, request: SequenceRequest) -> Belonging:
-        return Belonging(
-            self._planner.key(request),
-            request.cache_scope,
-            request.owner_key,
-            request.context.conversation,
-        )

@@ -13,8 +13,8 @@ from inference.engine.backend import Backend
 from inference.engine.config import EngineConfig
 from inference.engine.contract import SequenceRequest
 from inference.engine.costs import CacheCosts
-from inference.engine.host_cache import StoredState
-from inference.engine.prefix import CacheKey, Prefix
+from inference.engine.host_cache import Belonging, StoredState
+from inference.engine.prefix import Prefix
 from inference.engine.radix import RadixIndex
 from inference.engine.sequence import Sequence
 from inference.engine.shifting import find_cuts
@@ -77,15 +77,11 @@ class ReusePlanner:
         self._pending = pending
         self._has_host = has_host
 
-    def key(self, request: SequenceRequest) -> CacheKey:
-        """What must be the same for anything computed to be of use."""
-        return CacheKey(self._backend.fingerprint, request.adapters)
-
     def offers(
-        self, request: SequenceRequest, prefix: Prefix, slots: ListOf[Slot]
+        self, request: SequenceRequest, belonging: Belonging, prefix: Prefix, slots: ListOf[Slot]
     ) -> tuple[dict[int, int], int]:
         """How much of `prefix` each slot holds, by id, and the most that the second tier has."""
-        found = self._match(request, prefix)
+        found = self._match(request, belonging, prefix)
         held = {
             holder.seq_id: length
             for holder, length in found.items()
@@ -96,7 +92,7 @@ class ReusePlanner:
             for slot in slots:
                 kept = held.get(slot.seq_id, 0)
                 if not slot.is_busy:
-                    held[slot.seq_id] = self._with_cuts(request, target, slot, kept)[1]
+                    held[slot.seq_id] = self._with_cuts(request, belonging, target, slot, kept)[1]
         stored = (length for holder, length in found.items() if isinstance(holder, StoredState))
         return held, max(stored, default=0)
 
@@ -106,11 +102,11 @@ class ReusePlanner:
         Another source than the own slot must spare `copy_min_len` tokens: below that the
         measurements are noise.
         """
-        own = sequence.slot
-        found = self._match(sequence.request, sequence.prefix)
+        own, request = sequence.slot, sequence.request
+        found = self._match(request, sequence.belonging, sequence.prefix)
         kept = found.pop(own, 0)
         kept = kept if kept and self._can_take(own, kept) else 0
-        cuts, kept = self._with_cuts(sequence.request, sequence.target, own, kept)
+        cuts, kept = self._with_cuts(request, sequence.belonging, sequence.target, own, kept)
         best = Reuse(Way.IN_PLACE, own, kept, cuts)
         best_cost = self._cost(best, sequence)
         for source, length in sorted(found.items(), key=lambda item: -item[1]):
@@ -147,15 +143,17 @@ class ReusePlanner:
 
     # --- inside
 
-    def _match(self, request: SequenceRequest, prefix: Prefix) -> dict[Slot | StoredState, int]:
+    def _match(
+        self, request: SequenceRequest, belonging: Belonging, prefix: Prefix
+    ) -> dict[Slot | StoredState, int]:
         if not request.context.cache_prompt:
             return {}
         # At least one token is always computed: its logits are wanted.
         most = prefix.whole(len(prefix.codes) - 1)
         inside = None if prefix.inside is None else prefix.inside[:most]
         return self._index.match(
-            self.key(request),
-            request.cache_scope,
+            belonging.key,
+            belonging.scope,
             Prefix(prefix.codes[:most], inside),
             request.public_len,
         )
@@ -168,7 +166,12 @@ class ReusePlanner:
         return self._backend.can_share or length == source.length
 
     def _with_cuts(
-        self, request: SequenceRequest, target: NDArray[np.int32], slot: Slot, kept: int
+        self,
+        request: SequenceRequest,
+        wanted: Belonging,
+        target: NDArray[np.int32],
+        slot: Slot,
+        kept: int,
     ) -> tuple[tuple[tuple[int, int], ...], int]:
         """What `slot` holds of `target` when pieces are moved, if the request wants that."""
         least, belonging = request.context.n_cache_reuse, slot.belonging
@@ -178,7 +181,8 @@ class ReusePlanner:
             or self._backend.is_unified  # cells may be somebody else's too
             or belonging is None
             or slot.is_doomed
-            or (belonging.key, belonging.scope) != (self.key(request), request.cache_scope)
+            or (belonging.key, belonging.scope) != (wanted.key, wanted.scope)
+            or not (belonging.activation is wanted.activation is None)  # a piece would keep its own
             or not request.context.cache_prompt
             or slot.seq_id in self._pending.sources | self._pending.targets | self._pending.cuts
             or not self._backend.can_reuse(slot.seq_id, 1)  # a window has lost what lies before it

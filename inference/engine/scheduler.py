@@ -13,8 +13,9 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from inference.engine.adapters import Scales
 from inference.engine.config import EngineConfig
-from inference.engine.contract import SequenceRequest, Task
+from inference.engine.contract import Task
 from inference.engine.sequence import Sequence
 
 NEVER = -1
@@ -29,12 +30,18 @@ class Work:
     wants_token: bool
 
 
-Group: TypeAlias = tuple[Task, tuple[tuple[int, float], ...]]
+Group: TypeAlias = tuple[Task, Scales]
 
 
-def group_of(request: SequenceRequest) -> Group:
-    """Who may share a batch with it: the same kind of task, under the same adapters and scales."""
-    return request.task, request.adapters
+def group_of(sequence: Sequence) -> Group:
+    """Who may share its next batch: the same kind of task, under the same adapters and scales."""
+    return sequence.request.task, sequence.scales
+
+
+def groups_of(sequence: Sequence) -> set[Group]:
+    """Every group that it is in at some time."""
+    plan, task = sequence.adapters, sequence.request.task
+    return {(task, plan.before), (task, plan.after)}
 
 
 class GroupTurns:
@@ -49,29 +56,29 @@ class GroupTurns:
         """Whether all that are here may share a batch."""
         return len(self._num_members) <= 1
 
-    def join(self, request: SequenceRequest) -> None:
+    def join(self, sequence: Sequence) -> None:
         """A sequence is here; pair of `leave`."""
-        self._num_members[group_of(request)] += 1
+        self._num_members.update(groups_of(sequence))
 
-    def leave(self, request: SequenceRequest) -> None:
+    def leave(self, sequence: Sequence) -> None:
         """It is gone."""
-        group = group_of(request)
-        self._num_members[group] -= 1
-        if not self._num_members[group]:
-            del self._num_members[group]
+        for group in groups_of(sequence):
+            self._num_members[group] -= 1
+            if not self._num_members[group]:
+                del self._num_members[group]
 
     def choose(self, sequences: Seq[Sequence], *, step: int) -> list[Sequence]:
         """Those of one group; each group comes once before any comes twice."""
         groups: dict[Group, int] = {}
         for seq in sequences:
-            group = group_of(seq.request)
+            group = group_of(seq)
             groups[group] = min(groups.get(group, seq.arrival), seq.arrival)
         self._served_step = {
             group: served for group, served in self._served_step.items() if group in groups
         }
         chosen = min(groups, key=lambda g: (self._served_step.get(g, NEVER), groups[g]))
         self._served_step[chosen] = step
-        return [seq for seq in sequences if group_of(seq.request) == chosen]
+        return [seq for seq in sequences if group_of(seq) == chosen]
 
 
 class PrefillScheduler:
@@ -88,8 +95,8 @@ class PrefillScheduler:
         self._forget(waiting)
         pieces: list[tuple[Sequence, int]] = []
         for sequence in sorted(waiting, key=lambda seq: self._rank(seq, step)):
-            num = min(sequence.remaining, budget)
-            is_crumb = num < sequence.remaining and num < self._config.min_piece_len
+            num = min(sequence.piece_len, budget)
+            is_crumb = num < sequence.piece_len and num < self._config.min_piece_len
             if num <= 0 or (is_crumb and pieces):
                 break
             pieces.append((sequence, num))

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.engine.adapters import AdapterPlan, Scales
 from inference.engine.contract import SequenceRequest
+from inference.engine.host_cache import Belonging
 from inference.engine.picking import Row
 from inference.engine.picks import Sampler
 from inference.engine.prefix import Prefix
@@ -35,9 +37,10 @@ class Sequence:
     """One sequence in its slot.
 
     `target`: tokens to evaluate before the next one can be sampled: the prompt and, after a
-    resume, the published ids; `prefix`: the same for the prompt cache. `next_token` is sampled but
-    not evaluated. `replayed_end`: a resumed sequence that had ended already. `has_leader`: somebody
-    else is computing its prefix. `served_step`: the last step that computed prompt of it. `replay`:
+    resume, the published ids; `prefix`: the same for the prompt cache, which keeps it for
+    `belonging`. `adapters`: what it is computed under. `next_token` is sampled but not evaluated.
+    `replayed_end`: a resumed sequence that had ended already. `has_leader`: somebody else is
+    computing its prefix. `served_step`: the last step that computed prompt of it. `replay`:
     published ids that its sampler has yet to see the logits of; they aren't in `target`.
     `was_shifted`: the context was full and gave a part up.
     """
@@ -46,6 +49,8 @@ class Sequence:
     slot: Slot
     target: NDArray[np.int32]
     prefix: Prefix
+    belonging: Belonging
+    adapters: AdapterPlan
     sampler: Sampler
     answer: Answer
     arrival: int
@@ -73,6 +78,18 @@ class Sequence:
     def remaining(self) -> int:
         """Tokens of `target` that aren't in the context yet."""
         return len(self.target) - self.slot.length
+
+    @property
+    def piece_len(self) -> int:
+        """How many of those may be computed at once: not those before an activation and behind."""
+        before = self.adapters.start - self.slot.length
+        return min(self.remaining, before) if before > 0 else self.remaining
+
+    @property
+    def scales(self) -> Scales:
+        """The adapters of what is computed next."""
+        is_before = self.phase is Phase.PREFILL and self.slot.length < self.adapters.start
+        return self.adapters.before if is_before else self.adapters.after
 
     @property
     def lane_rank(self) -> int:

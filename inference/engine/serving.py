@@ -47,4 +47,4 @@ def build_serving(spec: EngineSpec) -> tuple[StepEngine[Any], Pipeline]:
 
         return build_upstream(spec)
     engine, tokenizer = build_engine(spec)
-    return engine, build_pipeline(tokenizer, spec.chat_template)
+    return engine, build_pipeline(tokenizer, spec.chat_template, engine.adapters)

@@ -35,11 +35,13 @@ class Answer:
         *,
         room: int,
         preserved: Set[int] = frozenset(),
+        special: bool = False,
     ) -> None:
         """`room`: tokens of the context left behind the prompt. `preserved`: special tokens whose
-        text is shown."""
+        text is shown; `special`: that of all, and of the end token."""
         self._tokenizer = tokenizer
         self._preserved = preserved
+        self._special = special
         self._detokenizer = Detokenizer()
         self._stops = StopStrings(limits.stop)
         self._indent = MinIndent(limits.min_indent) if limits.min_indent else None
@@ -56,13 +58,17 @@ class Answer:
 
         `is_late`: the time is over, so the next complete line is the last.
         """
-        if self._tokenizer.is_end(token_id):
+        is_end = self._tokenizer.is_end(token_id)
+        if is_end and not self._special:
             return self._flush("", Ended("stop"))
-        self.num_tokens += 1
-        piece = self._tokenizer.piece(token_id, special=token_id in self._preserved)
+        self.num_tokens += not is_end
+        is_shown = self._special or token_id in self._preserved
+        piece = self._tokenizer.piece(token_id, special=is_shown)
         text, ended = self._shown(self._stops.push(self._detokenizer.push(piece)))
         if ended is not None:
             return text, ended
+        if is_end:
+            return self._flush(text, Ended("stop"))
         if self.is_full or (is_late and "\n" in text):
             return self._flush(text, Ended("length"))
         return text, None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+MAX_ADAPTERS = 16  # of a model
+MAX_ADAPTER_SCALE = 100.0  # either way; ordinary ones are about 1
+
 TriggerKind: TypeAlias = Literal["token", "word", "pattern", "pattern_full"]
 
 

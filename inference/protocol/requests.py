@@ -108,6 +108,7 @@ class GenerateRequest:
     is the unit of fairness and quota. `cache_scope` ("user:7", "group:3", "instance") bounds whose
     prompt text this one may share. `deadline_at`: wall time after which it ends wherever it is.
     `on_finish`: name in the jobs' allow-list, or None. `keep`: goes on without a reader.
+    `adapters`: (number, scale) of the LoRA adapters to use, None: the model's defaults.
     `preserved_tokens`: special tokens whose text is part of the answer; others are invisible.
     """
 
@@ -127,6 +128,7 @@ class GenerateRequest:
     on_finish: str | None = None
     keep: bool = False
     preserved_tokens: tuple[str, ...] = ()
+    adapters: tuple[tuple[int, float], ...] | None = None
     version: int = PROTOCOL_VERSION
 
 

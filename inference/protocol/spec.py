@@ -49,6 +49,16 @@ class UpstreamSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class AdapterSpec:
+    """A LoRA adapter to load with the model. `scale`: for requests that choose none, 0: not in use
+    by itself; `name` "": that of the file."""
+
+    path: str
+    scale: float = 1.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSpec:
     """How one engine process serves one model config.
 
@@ -62,6 +72,8 @@ class EngineSpec:
     0 none. `context_shift`: a full context drops its older half instead of ending the answer.
     `verify_cache`: for finding mistakes, see `EngineConfig`. `trace_path`: write a Chrome trace
     there.
+    `adapters`: numbered from 0 by requests. `special_tokens`: answers show the text of special
+    tokens.
     `yields_cores`: compute with fewer threads while others need the cores.
     `parent_pid`: die when this process does.
     """
@@ -84,6 +96,8 @@ class EngineSpec:
     n_gpu_layers: int = 0
     main_gpu: int = 0
     tensor_split: tuple[float, ...] = ()
+    adapters: tuple[AdapterSpec, ...] = ()
+    special_tokens: bool = False
     chat_template: str | None = None
     kv_unified: bool = False
     pool_contexts: int = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from inference.engine.adapters import Adapter
 from inference.engine.config import EngineConfig
 from inference.engine.contract import EngineEvent, Resume, SequenceRequest
 from inference.engine.engine import Engine
@@ -18,6 +19,10 @@ from llamaweb.lib.clock import Clock, ManualClock
 
 MAX_STEPS = 5_000
 GREEDY = SamplingParams(temperature=0.0)
+ADAPTERS = (
+    *(Adapter(f"lora-{n}", digest=f"{n}") for n in range(3)),
+    Adapter("activated", digest="3", invocation=tuple(encode_text("GO"))),
+)
 
 
 def make_engine(
@@ -30,6 +35,7 @@ def make_engine(
     **backend: Any,
 ) -> Engine:
     """An engine on the mock, with a clock that stands still unless told."""
+    backend = {"adapters": ADAPTERS} | backend
     mock = MockBackend(spec or MockSpec(reply=reply), num_seqs=num_slots, **backend)
     return Engine(mock, config, clock or ManualClock())
 

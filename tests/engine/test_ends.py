@@ -97,6 +97,20 @@ def test_special_tokens_are_invisible_unless_preserved() -> None:
     assert (said(set()), said({BOS}), said({EOS})) == ("ab", "a<s>b", "ab")
 
 
+def test_a_server_can_show_all_special_tokens_and_the_end() -> None:
+    def said(limits: Limits) -> list[tuple[str, Ended | None]]:
+        answer = Answer(ByteTokenizer(), limits, room=9, special=True)
+        out = [answer.push(token) for token in (ord("a"), BOS, EOS)]
+        assert answer.num_tokens == 2
+        return out
+
+    stop = Ended("stop")
+    assert said(Limits()) == [("a", None), ("<s>", None), ("</s>", stop)]
+    # It is text like any other: a stop string that it completes is cut.
+    assert said(Limits(stop=("s></s>",)))[1:] == [("<", None), ("", Ended("stop", "s></s>"))]
+    assert said(Limits(stop=("</s>!",)))[2] == ("</s>", stop)
+
+
 def test_a_preserved_end_token_still_ends_and_says_nothing() -> None:
     answer = Answer(MockTokenizer(), Limits(), room=9, preserved={END_TOKEN})
     text, ended = answer.push(END_TOKEN)

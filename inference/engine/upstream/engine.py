@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from inference.engine.adapters import Adapter
 from inference.engine.contract import EngineEvent
 from inference.engine.stats import EngineStats
 from inference.engine.upstream.call import UpstreamCall
@@ -51,6 +52,11 @@ class UpstreamEngine:
         """See `RemoteEngine.attach`."""
         self._on_work = on_work
         self._health.start(on_trouble)
+
+    @property
+    def adapters(self) -> tuple[Adapter, ...]:
+        """See `StepEngine.adapters`: none."""
+        return ()
 
     @property
     def free_slots(self) -> int:
