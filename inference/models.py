@@ -19,6 +19,7 @@ SHA256_LEN = 64
 DIGEST_LEN = 64
 MACHINE_NAME_LEN = 200
 HEADER_TEXT_LEN = 128  # kept of a name in a file's header
+SIGNATURE_LEN = 128  # device, inode, size and times
 
 CACHE_TYPE_CHOICES = [(name, name) for name in CACHE_TYPES]
 
@@ -31,11 +32,21 @@ name_validator = RegexValidator(
 class ModelFile(models.Model):
     """A GGUF file on this server, or one on its way here.
 
-    `queued` → `downloading` → `ready` | `failed` | `cancelled`, by guarded updates; only a `ready`
-    file can be served. `path`: absolute, "" until it is ready. `is_owned`: it was downloaded into
-    the data directory and may be removed again. `size` in bytes, None while it isn't known.
-    `bytes_done`: safely on the disk. `etag`: what the source called the version that is being
-    fetched. `taken_by` and `heartbeat_at`: the job that fetches it, and its last sign of life.
+    `queued` → `downloading` → `ready` | `failed` | `cancelled`, by guarded updates. What was ready
+    and isn't any more is `missing`, `incomplete` (a shard is) or `damaged`, and `error` says why;
+    it becomes ready again when the file does. Only a `ready` file can be served.
+
+    A model of several files is a row for each: `main` is the one that is loaded (the first shard),
+    None for that itself; its state, and the sums in its `facts`, are those of all shards. Two
+    models of one folder share what lies beside them, so a path may have a row for each.
+
+    `path`: absolute, "" until it is ready. `is_owned`: we put it into the data directory and may
+    remove it again. `size` in bytes, None while it isn't known. `label`: the model's name in the
+    models directory. `facts`: what its header says, see `inference.registry.gguf.facts`.
+    `templates`: its chat templates by name, "" the main one; `template_facts`: what the main one
+    can take, or the reason why it can't be used. `signature`: of the file that was read. `etag`:
+    what the source called the version that is being fetched. `bytes_done`: safely on the disk.
+    `taken_by` and `heartbeat_at`: the job that fetches it, and its last sign of life.
     `config_name`: the model that is made of it when it is ready, "" for none.
     """
 
@@ -45,8 +56,29 @@ class ModelFile(models.Model):
         READY = "ready", _("ready")
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
+        MISSING = "missing", _("missing")
+        INCOMPLETE = "incomplete", _("incomplete")
+        DAMAGED = "damaged", _("damaged")
+
+    class Role(models.TextChoices):
+        MODEL = "model", _("model")
+        SHARD = "shard", _("part of a model")
+        MMPROJ = "mmproj", _("image or audio encoder")
+        DRAFT = "draft", _("draft model")
+        ADAPTER = "adapter", _("adapter")
+        OTHER = "other", _("other")
 
     path = models.CharField(_("path"), max_length=PATH_LEN, blank=True)
+    role = models.CharField(_("role"), max_length=7, choices=Role.choices, default=Role.MODEL)
+    main = models.ForeignKey(
+        "self",
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="parts",
+        verbose_name=_("part of"),
+    )
+    label = models.CharField(_("name"), max_length=PATH_LEN, blank=True)
     is_owned = models.BooleanField(_("downloaded by us"), default=False)
     state = models.CharField(_("state"), max_length=11, choices=State.choices, default=State.QUEUED)
     size = models.PositiveBigIntegerField(_("size"), null=True, blank=True)
@@ -60,6 +92,10 @@ class ModelFile(models.Model):
     title = models.CharField(_("name in the file"), max_length=HEADER_TEXT_LEN, blank=True)
     context_len = models.PositiveBigIntegerField(_("trained context"), default=0)
     has_chat_template = models.BooleanField(_("chat template"), default=False)
+    facts = models.JSONField(default=dict, blank=True)
+    templates = models.JSONField(default=dict, blank=True)
+    template_facts = models.JSONField(default=dict, blank=True)
+    signature = models.CharField(max_length=SIGNATURE_LEN, blank=True)
     config_name = models.CharField(max_length=MODEL_NAME_LEN, blank=True)
     load_when_ready = models.BooleanField(default=False)
     created_by = models.ForeignKey(
@@ -79,9 +115,23 @@ class ModelFile(models.Model):
         ordering = ["-created_at", "-id"]
         verbose_name = _("model file")
         verbose_name_plural = _("model files")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["path"],
+                condition=models.Q(main=None) & ~models.Q(path=""),
+                name="one_file_a_path",
+            ),
+            models.UniqueConstraint(
+                fields=["main", "path"],
+                condition=models.Q(main__isnull=False) & ~models.Q(path=""),
+                name="one_part_a_path",
+            ),
+        ]
 
     def __str__(self) -> str:
-        """The file's name; the whole path says too much in a list."""
+        """The model's or the file's name; the whole path says too much in a list."""
+        if self.label:
+            return self.label
         named = self.path or self.source_url.partition("?")[0]
         return named.rstrip("/").rpartition("/")[2] or str(self.pk)
 

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from inference.models import ModelConfig, ModelFile
 from inference.protocol.cache_types import check_cache_types
-from inference.registry.files import file_add
+from inference.registry.files import file_add, file_check
 from inference.registry.selectors import DEFAULT_NAMES
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
@@ -75,9 +75,11 @@ def model_config_add(
     Raises:
         InvalidError: the name can't be used, or there is no model in the file.
     """
+    name_check(name)
+    found = file_check(path)
     with transaction.atomic():
         name_check(name)
-        file = file_add(path=path, created_by=actor)
+        file = file_add(found, created_by=actor)
         return config_of_file(file, name=name, load=load, actor=actor, address=address)
 
 

@@ -10,7 +10,8 @@ from typing import Protocol
 
 from django.conf import settings
 
-from inference.registry.gguf import MAGIC, GgufError
+from inference.registry.gguf.errors import GgufError
+from inference.registry.gguf.header import MAGIC
 from llamaweb.lib.addresses import Allow
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.outbound import Response, UnreachableError, fetch

@@ -28,8 +28,10 @@ from inference.models import ModelFile
 from inference.registry.config_services import config_of_file, name_check
 from inference.registry.download_fetch import READ_BYTES, Fetcher, Part, Stream
 from inference.registry.downloads import MAX_RUNNING, State, needs_job, running
-from inference.registry.files import files_remove, header_values, partial_path
-from inference.registry.gguf import GgufError, GgufHeader, read_header
+from inference.registry.files import check_alone, files_remove, header_values, partial_path
+from inference.registry.gguf.errors import GgufError
+from inference.registry.gguf.header import GgufHeader
+from inference.registry.gguf.process import read_header
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
 from llamaweb.lib.errors import FailedError, InvalidError, LlamawebError
@@ -167,12 +169,17 @@ class _Job:
         if wanted and digest != wanted:
             raise InvalidError(f"the file has another SHA-256 ({digest}); it was thrown away")
         try:
-            return read_header(path)
+            header = read_header(path)
+            check_alone(header.facts)
+            if header.facts.split.count > 1:
+                raise GgufError(f"this is one of {header.facts.split.count} files of a model")
         except GgufError as error:
             raise InvalidError(f"{error.message}; it was thrown away") from error
+        return header
 
     def _finish(self, path: Path, digest: str, header: GgufHeader) -> None:
         self._alive(force=True)
+        values = header_values(header)  # takes a moment: not in the transaction
         if path != self.final:
             path.rename(self.final)
             _sync_folder(self.final.parent)
@@ -183,7 +190,7 @@ class _Job:
                 sha256=digest,
                 taken_by="",
                 error="",
-                **header_values(header),
+                **values,
             )
             self._audit("ready")
             self._make_config()

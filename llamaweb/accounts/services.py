@@ -27,7 +27,7 @@ def audit_record(
     address: str | None = None,
     **detail: str | int | float | bool | list[str] | None,
 ) -> AuditEvent:
-    """Write down an act; call it inside the act's transaction.
+    """Write down an act; call it inside the act's transaction. `target` None: of no one object.
 
     Raises:
         RuntimeError: outside a transaction, where act and record could part.
@@ -40,8 +40,8 @@ def audit_record(
         action=action,
         actor_id=actor.pk if actor else None,
         actor_name=actor.get_username() if actor else "",
-        object_type=target._meta.label_lower,
-        object_id=str(target.pk),
+        object_type="" if target is None else target._meta.label_lower,
+        object_id="" if target is None else str(target.pk),
         address=address or None,
         detail=detail,
     )

@@ -87,7 +87,8 @@ def test_adding_a_file_of_this_server(admin: Client, first: ModelConfig, gguf: P
     ("source", "reason"),
     [
         ("/nowhere/x.gguf", "No such file"),
-        ("relative.gguf", "whole path"),
+        ("absent.gguf", "No such file"),  # in the models directory
+        ("../../secret.gguf", "leads out of the models directory"),
         ("/etc/passwd", "not a GGUF file"),
         ("/etc", "not a regular file"),
         ("/dev/zero", "not a regular file"),

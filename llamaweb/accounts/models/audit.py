@@ -44,6 +44,7 @@ class AuditAction(models.TextChoices):
     MODEL_DOWNLOAD_RETRIED = "model_file.download_retried", _("Download tried again")
     MODEL_DOWNLOAD_CANCELLED = "model_file.download_cancelled", _("Download cancelled")
     MODEL_DOWNLOAD_ENDED = "model_file.download_ended", _("Download ended")
+    MODEL_FILES_SCANNED = "model_file.scanned", _("Models directory looked through")
     MODEL_FILE_DELETED = "model_file.deleted", _("Model file deleted")
     GROUP_CREATED = "group.created", _("Group created")
     GROUP_CHANGED = "group.changed", _("Group changed")

@@ -1,0 +1,1 @@
+"""GGUF files: what they say of themselves, read without loading them."""
