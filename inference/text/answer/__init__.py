@@ -1,0 +1,1 @@
+"""What a model writes, taken apart while it is written: text, reasoning and tool calls."""

@@ -1,0 +1,201 @@
+"""The tools a request offers, and what types their parameters have.
+
+Formats without types write every value as bare text; the schema says whether `7` is a number or a
+string. Where it leaves that open, what is JSON is JSON, and the rest is a string.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inference.text.answer.cursor import NotThisError, Take
+from inference.text.answer.values import (
+    PYTHON,
+    PYTHON_CONSTANTS,
+    quoted,
+    whole_value,
+)
+from inference.text.depth import MAX_DEPTH, is_deep
+
+MAX_UNTYPED_CHARS = 65_536  # a longer value is a string, whatever its schema says
+TYPES = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
+STRING = frozenset({"string"})
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function the model may call; `parameters` is its JSON schema, or None."""
+
+    name: str
+    parameters: Mapping[str, Any] | None = None
+
+    def types(self, parameter: str) -> frozenset[str]:
+        """JSON types that `parameter` may have; empty: the schema doesn't say."""
+        schema = self.parameters or {}
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping):
+            return frozenset()
+        return _types(properties.get(parameter), schema)
+
+    def knows(self, parameter: str) -> bool:
+        """Whether the schema names `parameter`."""
+        properties = (self.parameters or {}).get("properties")
+        return isinstance(properties, Mapping) and parameter in properties
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The tools of a request by name."""
+
+    by_name: Mapping[str, Tool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> Tools:
+        """These tools; of two of one name the first counts."""
+        by_name: dict[str, Tool] = {}
+        for tool in tools:
+            by_name.setdefault(tool.name, tool)
+        return cls(by_name)
+
+    def find(self, name: str) -> Tool:
+        """The tool that a model means by `name`.
+
+        Raises:
+            NotThisError: there is none.
+        """
+        for spelling in (name, name.removeprefix("functions."), name.removesuffix(".call")):
+            if spelling in self.by_name:
+                return self.by_name[spelling]
+        raise NotThisError
+
+
+def tools_of(definitions: Sequence[Any]) -> list[Tool]:
+    """Tools of definitions in OpenAI's form; what isn't one is left out."""
+    tools = []
+    for definition in definitions:
+        function = definition.get("function", definition) if isinstance(definition, dict) else {}
+        name = function.get("name") if isinstance(function, dict) else None
+        if isinstance(name, str) and name:
+            parameters = function.get("parameters")
+            tools.append(Tool(name, parameters if isinstance(parameters, dict) else None))
+    return tools
+
+
+def _types(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozenset[str]:
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        return frozenset()
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        return _types(_resolved(reference, root), root, depth + 1)
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return frozenset({declared}) & TYPES
+    if isinstance(declared, list):
+        return frozenset(t for t in declared if isinstance(t, str)) & TYPES
+    if "const" in schema or isinstance(schema.get("enum"), list):
+        values = schema.get("enum", [schema.get("const")])
+        return frozenset(_type_of(value) for value in values)
+    for key in ("anyOf", "oneOf", "allOf"):
+        if isinstance(schema.get(key), list):
+            found = [_types(option, root, depth + 1) for option in schema[key]]
+            known = [types for types in found if types]
+            if key != "allOf" and len(known) < len(found):
+                return frozenset()  # one of them allows anything
+            return frozenset().union(*known)
+    return frozenset()
+
+
+def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
+    if not reference.startswith("#"):
+        return None
+    place: Any = root
+    for key in filter(None, reference.removeprefix("#").split("/")):
+        if not isinstance(place, Mapping):
+            return None
+        place = place.get(key.replace("~1", "/").replace("~0", "~"))
+    return place
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    for cls, name in (
+        (bool, "boolean"),
+        (int, "integer"),
+        (float, "number"),
+        (str, "string"),
+        (list, "array"),
+    ):
+        if isinstance(value, cls):
+            return name
+    return "object"
+
+
+class ValueText:
+    """Writes a value that stands as bare text in the model's format as JSON.
+
+    A string is written while it comes; anything else is known at its end only.
+    """
+
+    def __init__(self, types: frozenset[str], take: Take) -> None:
+        self._types = types
+        self._take = take
+        self._held: list[str] = []
+        self._held_len = 0
+        self._is_string = types == STRING
+        if self._is_string:
+            take('"')
+
+    def add(self, text: str) -> None:
+        """Take more of it in."""
+        if self._is_string:
+            self._take(quoted(text)[1:-1])
+            return
+        self._held.append(text)
+        self._held_len += len(text)
+        if self._held_len > MAX_UNTYPED_CHARS:
+            self._is_string = True
+            self._take('"' + quoted("".join(self._held))[1:-1])
+            self._held.clear()
+
+    def close(self) -> None:
+        """It is whole."""
+        self._take('"' if self._is_string else json_of("".join(self._held), self._types))
+
+
+def json_of(text: str, types: frozenset[str]) -> str:
+    """The JSON that the bare `text` stands for; `types` are those its schema allows."""
+    if types == STRING:
+        return quoted(text)
+    bare = text.strip()
+    bare = PYTHON_CONSTANTS.get(bare, bare)
+    kind = _json_type(bare)
+    if kind is None and bare[:1] in ("{", "["):
+        try:
+            bare = whole_value(bare, PYTHON)
+        except NotThisError:
+            return quoted(text)
+        kind = _json_type(bare)
+    if kind is None or ("string" in types and not _fits(kind, types)):
+        return quoted(text)
+    return bare
+
+
+def _fits(kind: str, types: frozenset[str]) -> bool:
+    return kind in types or (kind in ("integer", "number") and bool({"integer", "number"} & types))
+
+
+def _json_type(text: str) -> str | None:
+    """The type of the JSON value in `text`; None: it isn't JSON."""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return None if is_deep(value) else _type_of(value)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
