@@ -14,7 +14,7 @@ PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loa
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat faults screenshots messages lock clean
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat bench-engine llama-server faults screenshots messages lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,12 @@ bench: install-dev bench-chat ## Measure engine and server, side by side (minute
 
 bench-chat: install-dev ## Only what a chat costs: commits, bytes, elements of a page
 	@$(BIN)/python -m tests.bench chat --write
+
+bench-engine: install-dev ## Measure against llama-server (LLAMA_SERVER, or ours of the same source)
+	@$(BIN)/python -m tests.bench engine --write $(ARGS)
+
+llama-server: install-dev ## Build llama-server from the locked llama.cpp; print where it is
+	@$(BIN)/python -m tests.bench.peer_build
 
 faults: install-dev ## Kill processes in the middle of answers, N schedules (N=50)
 	@$(BIN)/python -m tests.faults --schedules $(N) $(ARGS)

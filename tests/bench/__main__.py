@@ -1,4 +1,4 @@
-"""`make bench`, or one of: `python -m tests.bench [run|chat|gil|steps] --help`."""
+"""`make bench`, or one of: `python -m tests.bench [run|engine|chat|gil|steps] --help`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,35 @@ import random
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.bench import chat, lock_share, report, rounds, steps
+from llamaweb.run.steps import StepError
+from tests.bench import (
+    chat,
+    comparison,
+    engine_report,
+    lock_share,
+    peer_build,
+    report,
+    results,
+    rounds,
+    steps,
+)
 from tests.bench.figures import BenchError
-from tests.bench.workloads import MAX_TOKENS, WORKLOADS, parse_workloads
+from tests.bench.models import MODELS, parse_models
+from tests.bench.sides import PEER
+from tests.bench.workloads import CLOSED, MAX_TOKENS, WORKLOADS, Sizes, parse_workloads
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "benchmarks.md"
+RESULTS = ROOT / ".cache" / "bench"
 CONCURRENCY = (1, 4, 8)
 ROUNDS = 5
+TRIES = 2
 CHAT_PART = "-chat"
+SERVER_VARIABLE = "LLAMA_SERVER"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exception: the server ends with us
     try:
         options.act(options)
-    except (BenchError, ExceptionGroup, TimeoutError) as error:
+    except (BenchError, StepError, ExceptionGroup, TimeoutError) as error:
         print(f"bench: {error} {getattr(error, 'exceptions', '')}", file=sys.stderr)
         return 1
     return 0
@@ -43,8 +61,9 @@ def parser() -> argparse.ArgumentParser:
     run = _command(commands, "run", _run, "engine and product, side by side (the default)")
     run.add_argument("--rounds", type=int, default=ROUNDS)
     run.add_argument("--concurrency", type=_numbers, default=CONCURRENCY, help="1,4,8")
-    run.add_argument("--workload", type=parse_workloads, default=WORKLOADS, help="distinct,shared")
+    run.add_argument("--workload", type=parse_workloads, default=CLOSED, help=",".join(WORKLOADS))
     run.add_argument("--write", action="store_true", help=f"renew the tables in docs/{DOCS.name}")
+    _engine_command(commands)
     chats = _command(commands, "chat", _chat, "what a chat costs: commits, bytes, elements")
     chats.add_argument("--write", action="store_true", help=f"renew the table in docs/{DOCS.name}")
     gil = _command(commands, "gil", _gil, "who holds the interpreter lock of the engine process")
@@ -53,6 +72,23 @@ def parser() -> argparse.ArgumentParser:
     step = _command(commands, "steps", _steps, "Python time of an engine step")
     step.add_argument("--concurrency", type=_numbers, default=(1, rounds.NUM_SLOTS))
     return top
+
+
+def _engine_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "engine, product, llama-server and a bare loop, side by side"
+    command = _command(commands, "engine", _engine, text)
+    command.set_defaults(threads=len(os.sched_getaffinity(0)))
+    command.add_argument("--rounds", type=int, default=engine_report.MIN_ROUNDS)
+    command.add_argument("--concurrency", type=_numbers, default=CONCURRENCY, help="1,4,8")
+    command.add_argument("--workload", type=parse_workloads, default=WORKLOADS)
+    command.add_argument("--model", type=parse_models, default=[*MODELS.values()])
+    command.add_argument("--targets", type=_targets, default=comparison.TARGETS)
+    command.add_argument("--waves", type=int, default=1, help="requests a stream in a cell")
+    command.add_argument("--tries", type=int, default=TRIES, help="of each setting of llama-server")
+    command.add_argument("--cache-mib", type=int, default=0, help="0: llama-server's default")
+    command.add_argument("--results", type=Path, help="append rounds to this file")
+    command.add_argument("--report", type=Path, help="only show what is in this file")
+    command.add_argument("--write", action="store_true", help=f"into docs/{DOCS.name}")
 
 
 def _command(
@@ -74,13 +110,20 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
+def _targets(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := set(names) - set(comparison.TARGETS):
+        raise ValueError(f"no target {sorted(unknown)}")
+    return names
+
+
 def _plan(options: argparse.Namespace, **fields: object) -> rounds.Plan:
-    values: dict[str, object] = {"rounds": 1, "workloads": WORKLOADS, **fields}
+    sizes = Sizes(max_tokens=options.max_tokens, waves=getattr(options, "waves", 0))
+    values: dict[str, object] = {"rounds": 1, "workloads": CLOSED, "sizes": sizes, **fields}
     return rounds.Plan(
         seed=options.seed,
         threads=options.threads,
         engine_class=options.engine,
-        max_tokens=options.max_tokens,
         **values,  # type: ignore[arg-type]
     )
 
@@ -101,6 +144,48 @@ def _run(options: argparse.Namespace) -> None:
     _say(f"\n{generated}")
     if options.write:
         report.write(DOCS, generated)
+
+
+def _engine(options: argparse.Namespace) -> None:
+    path = options.report or _compare(options)
+    generated = engine_report.render(results.read(path))
+    _say(f"\n{generated}")
+    if options.write:
+        report.write(DOCS, generated, engine_report.PART)
+
+
+def _compare(options: argparse.Namespace) -> Path:
+    """Measure; returns the file with the rounds."""
+    path: Path = options.results or RESULTS / f"engine-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+    known = {record.model: record.tried for record in results.read(path)} if path.is_file() else {}
+    _say(f"results: {path}")
+    compared = comparison.Comparison(
+        _plan(
+            options,
+            rounds=options.rounds,
+            concurrency=options.concurrency,
+            workloads=options.workload,
+        ),
+        options.targets,
+        _llama_server() if PEER in options.targets else None,
+        options.tries,
+        options.cache_mib,
+    )
+    with tempfile.TemporaryDirectory(prefix="llamaweb-bench-") as folder:
+        comparison.run(
+            compared,
+            options.model,
+            Path(folder),
+            _say,
+            lambda record: results.append(path, record),
+            known,
+        )
+    return path
+
+
+def _llama_server() -> Path:
+    named = os.environ.get(SERVER_VARIABLE)
+    return Path(named) if named else peer_build.build()
 
 
 def _chat(options: argparse.Namespace) -> None:

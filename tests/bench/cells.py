@@ -1,55 +1,49 @@
-"""A cell: a fixed number of requests to one target, at most `concurrency` of them at a time."""
+"""A cell: one workload on one target, with a number of streams."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
 
+from tests.bench import arrive, busy, conversations
 from tests.bench.figures import Answer, Figures, figures_of
-from tests.bench.workloads import MAX_TOKENS, Chat, Workload, chat, num_requests
-
-REQUEST_TIMEOUT_S = 180.0
-
-
-class Target(Protocol):
-    """Something that answers chats."""
-
-    name: str
-
-    async def ask(self, messages: Chat, max_tokens: int) -> Answer:
-        """One greedy answer of exactly `max_tokens`; no end token ends it."""
-        ...
+from tests.bench.target import Target, ask_whole
+from tests.bench.workloads import Sizes, Workload, chat
 
 
 async def run_cell(
-    target: Target,
-    workload: Workload,
-    concurrency: int,
-    seed: str,
-    *,
-    requests: int = 0,
-    max_tokens: int = MAX_TOKENS,
+    target: Target, workload: Workload, concurrency: int, seed: str, sizes: Sizes | None = None
 ) -> Figures:
-    """Closed loop: each of `concurrency` callers asks its next one when it has its answer.
+    """Ask what the workload says, and measure.
 
     Raises:
-        BenchError: an answer isn't as long as asked.
-        TimeoutError: an answer took longer than REQUEST_TIMEOUT_S.
+        BenchError: an answer isn't as long as asked (in an ExceptionGroup).
+        TimeoutError: an answer took longer than REQUEST_TIMEOUT_S (in an ExceptionGroup).
     """
-    todo = list(range(requests or num_requests(concurrency)))
+    sizes = sizes or Sizes()
+    if workload == "arrive":
+        return await arrive.run(target, concurrency, seed, sizes)
+    if workload == "chats":
+        return await conversations.run(target, concurrency, seed, sizes)
+    if workload == "busy":
+        return await busy.run(target, seed, sizes)
+    return await _closed_loop(target, workload, concurrency, seed, sizes)
+
+
+async def _closed_loop(
+    target: Target, workload: Workload, concurrency: int, seed: str, sizes: Sizes
+) -> Figures:
+    """Each of `concurrency` callers asks its next one when it has its answer."""
+    todo = list(range(sizes.num_requests(concurrency)))
     answers: list[Answer] = []
 
     async def caller() -> None:
         while todo:
             messages = chat(workload, seed, todo.pop(0))
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                answer = await target.ask(messages, max_tokens)
-            answer.check(max_tokens)
-            answers.append(answer)
+            answers.append(await ask_whole(target, messages, sizes.max_tokens))
 
     started_ts = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for _ in range(concurrency):
             group.create_task(caller())
-    return figures_of(answers, time.perf_counter() - started_ts)
+    return figures_of(answers, time.perf_counter() - started_ts, concurrency)

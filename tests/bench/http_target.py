@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.bench.figures import Answer, BenchError
+from tests.bench.target import OnText, ignore
 from tests.bench.workloads import Chat
 
 PATH = "/v1/chat/completions"
@@ -20,9 +21,10 @@ SHOWN_BYTES = 300  # of an unexpected answer
 class HttpTarget:
     """A server and a key for it. `num_deltas` came so far, in all answers."""
 
-    name = "product"
-
-    def __init__(self, base_url: str, api_key: str, model: str) -> None:
+    def __init__(
+        self, base_url: str, api_key: str = "", model: str = "default", *, name: str = "product"
+    ) -> None:
+        self.name = name
         parts = urlsplit(base_url)
         self._host, self._port = parts.hostname, parts.port
         self._model = model
@@ -32,7 +34,7 @@ class HttpTarget:
             "Content-Type: application/json\r\nConnection: close\r\nContent-Length: "
         )
 
-    async def ask(self, messages: Chat, max_tokens: int) -> Answer:
+    async def ask(self, messages: Chat, max_tokens: int, on_text: OnText = ignore) -> Answer:
         """See `Target.ask`."""
         body = json.dumps(
             {
@@ -50,16 +52,15 @@ class HttpTarget:
         try:
             writer.write(f"{self._head}{len(body)}\r\n\r\n".encode() + body)
             await writer.drain()
-            return await self._read(reader, started_ts)
+            return await self._read(reader, _Events(started_ts, on_text))
         finally:
             writer.close()
 
-    async def _read(self, reader: asyncio.StreamReader, started_ts: float) -> Answer:
+    async def _read(self, reader: asyncio.StreamReader, events: _Events) -> Answer:
         head = await reader.readuntil(b"\r\n\r\n")
         status = head.split(b"\r\n", 1)[0]
         if b" 200 " not in status:
             raise BenchError(f"{status!r} {await reader.read(SHOWN_BYTES)!r}")
-        events = _Events(started_ts)
         async for data in _body(reader, chunked=b"chunked" in head.lower()):
             self.num_deltas += events.push(data)
         return events.answer()
@@ -80,11 +81,12 @@ async def _body(reader: asyncio.StreamReader, *, chunked: bool) -> AsyncIterator
 class _Events:
     """Server-sent events as they come, and when each with text came."""
 
-    def __init__(self, started_ts: float) -> None:
+    def __init__(self, started_ts: float, on_text: OnText) -> None:
         self._started_ts = started_ts
+        self._on_text = on_text
         self._tail = b""
         self._times: list[float] = []
-        self._num_chars = 0
+        self._texts: list[str] = []
         self._usage: dict[str, Any] = {}
 
     def push(self, data: bytes) -> int:
@@ -106,12 +108,14 @@ class _Events:
             text = choice["delta"].get("content") or choice["delta"].get("reasoning_content")
             if text:
                 self._times.append(now)
-                self._num_chars += len(text)
+                self._texts.append(text)
+                self._on_text()
 
     def answer(self) -> Answer:
         return Answer(
             tuple(self._times),
             int(self._usage.get("completion_tokens", 0)),
             int(self._usage.get("prompt_tokens", 0)),
-            self._num_chars,
+            "".join(self._texts),
+            self._started_ts,
         )

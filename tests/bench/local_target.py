@@ -12,8 +12,8 @@ from inference.protocol.params import Limits, SamplingParams
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Message
 from inference.protocol.spec import EngineSpec
 from llamaweb.lib.ids import new_id
-from tests.bench.cells import REQUEST_TIMEOUT_S
 from tests.bench.figures import Answer, BenchError
+from tests.bench.target import REQUEST_TIMEOUT_S, OnText, ignore
 from tests.bench.workloads import Chat
 
 
@@ -33,19 +33,25 @@ class LocalTarget:
         pipeline = build_pipeline(tokenizer, spec.chat_template)
         return cls(LocalEngine(engine, pipeline.prepare), pipeline)
 
-    async def ask(self, messages: Chat, max_tokens: int) -> Answer:
+    async def ask(self, messages: Chat, max_tokens: int, on_text: OnText = ignore) -> Answer:
         """See `Target.ask`."""
         request = _request(messages, max_tokens)
         started_ts = time.perf_counter()
         times: list[float] = []
-        num_chars = 0
+        texts: list[str] = []
         async for event in self._engine.generate(request):
             if isinstance(event, Delta) and event.text:
                 times.append(time.perf_counter() - started_ts)
-                num_chars += len(event.text)
+                texts.append(event.text)
+                on_text()
             elif isinstance(event, Finished):
-                usage = event.usage
-                return Answer(tuple(times), usage.completion_tokens, usage.prompt_tokens, num_chars)
+                return Answer(
+                    tuple(times),
+                    event.usage.completion_tokens,
+                    event.usage.prompt_tokens,
+                    "".join(texts),
+                    started_ts,
+                )
             elif isinstance(event, Failed):
                 raise BenchError(f"the engine refused: {event.code}: {event.message}")
         raise BenchError("the engine gave no end")

@@ -27,7 +27,8 @@ from tests.bench.figures import BenchError
 from tests.bench.http_target import HttpTarget
 from tests.bench.machine import load_now
 from tests.bench.report import table
-from tests.bench.rounds import WARM_TOKENS, Plan, engine_spec, product_env
+from tests.bench.rounds import Plan, engine_spec
+from tests.bench.sides import WARM, product_env
 from tests.stack import Stack
 
 STEP_MS = 30
@@ -67,13 +68,13 @@ def run(plan: Plan, seconds: int, folder: Path) -> str:
     env = {**product_env(engine_spec(plan)), "LLAMAWEB_MOCK_DELAY_MS": str(STEP_MS)}
     with Stack(folder / "data", env=env) as stack:
         stack.wait_ready()
-        target = HttpTarget(stack.base_url, stack.create_key(), "default")
+        target = HttpTarget(stack.base_url, stack.create_key())
         pid = stack.wait_process("engine").pid
         return render(asyncio.run(_watch(plan, target, pid, seconds, folder / "spy.raw")))
 
 
 async def _watch(plan: Plan, target: HttpTarget, pid: int, seconds: int, path: Path) -> Watched:
-    await run_cell(target, "distinct", 1, "warm", requests=1, max_tokens=WARM_TOKENS)
+    await run_cell(target, "distinct", 1, "warm", WARM)
     async with asyncio.TaskGroup() as group:
         load = group.create_task(_load(plan, target))
         await asyncio.sleep(SETTLE_S)
@@ -87,7 +88,7 @@ async def _load(plan: Plan, target: HttpTarget) -> None:
     for cell in itertools.count():
         workload = plan.workloads[cell % len(plan.workloads)]
         seed = f"{plan.seed}/{cell}"
-        await run_cell(target, workload, plan.concurrency[0], seed, max_tokens=plan.max_tokens)
+        await run_cell(target, workload, plan.concurrency[0], seed, plan.sizes)
 
 
 async def _record(target: HttpTarget, pid: int, seconds: int, path: Path) -> Watched:

@@ -26,20 +26,32 @@ def load_now() -> float:
     return os.getloadavg()[0]
 
 
-def facts(spec: EngineSpec) -> dict[str, str]:
-    """Name and value of everything that another run must have alike."""
-    model = Path(spec.model_path).name or spec.engine_class
+def machine_facts() -> dict[str, str]:
+    """Name and value of what the machine and the installation are."""
     return {
-        "date": time.strftime("%Y-%m-%d"),
         "CPU": cpu_model(),
         "cores": str(len(os.sched_getaffinity(0))),
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "versions": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+    }
+
+
+def facts(spec: EngineSpec) -> dict[str, str]:
+    """Name and value of everything that another run must have alike."""
+    model = Path(spec.model_path).name or spec.engine_class
+    return {
+        "date": today(),
+        **machine_facts(),
         "model": model,
         "engine slots": f"{spec.num_slots}, {spec.context_len} tokens each",
         "threads": f"{spec.threads} on both sides",
         "flash attention": f"{spec.flash_attention} on both sides{_flash_note(spec)}",
     }
+
+
+def today() -> str:
+    """The date as it stands in reports."""
+    return time.strftime("%Y-%m-%d")
 
 
 def _flash_note(spec: EngineSpec) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.bench.figures import HIGHER_IS_BETTER, SHOWN, ratios, spread
 from tests.bench.machine import facts
-from tests.bench.rounds import ENGINE, PRODUCT, Key, Run
+from tests.bench.rounds import Key, Run
+from tests.bench.sides import ENGINE, PRODUCT
 
 UNITS = {"tps": "tok/s", "deltas": "deltas/token"}
 MIN_ROUNDS = 5  # fewer say nothing about differences below about 15 %
@@ -51,7 +52,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _facts(run: Run) -> str:
     plan = run.plan
     rows = [*facts(run.spec).items(), ("rounds", str(plan.rounds)), ("seed", plan.seed)]
-    rows.append(("new tokens an answer", str(plan.max_tokens)))
+    rows.append(("new tokens an answer", str(plan.sizes.max_tokens)))
     rows.append(("load of the machine", f"{statistics.median(run.load):.1f} ({_range(run.load)})"))
     return table(["", ""], rows)
 

@@ -1,7 +1,7 @@
-"""One run: rounds of all cells, engine and product in turn, in an order drawn anew each round.
+"""One run: rounds of all cells, every side in turn, in an order drawn anew each round.
 
-Both are loaded all the time and never asked at the same time; the one that isn't asked must use no
-CPU, which is measured in every cell.
+All sides are loaded all the time and never asked at the same time; those that aren't asked must
+use no CPU, which is measured in every cell.
 """
 
 from __future__ import annotations
@@ -9,36 +9,31 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
 
 from inference.engine.starter import find_starter_model
 from inference.protocol.spec import EngineSpec, MockSpec
 from tests.bench import processes
-from tests.bench.cells import Target, run_cell
 from tests.bench.figures import BenchError, Figures
-from tests.bench.http_target import HttpTarget
-from tests.bench.local_target import LocalTarget
 from tests.bench.machine import load_now
 from tests.bench.processes import Memory
-from tests.bench.workloads import MAX_TOKENS, Workload
-from tests.stack import Stack
+from tests.bench.sides import LOOP, MOCK_REPLY, Side, client_memory, engine_side, product_side
+from tests.bench.workloads import MIXED_STREAMS, Sizes, Workload
 
 NUM_SLOTS = 8
-CONTEXT_LEN = 2048  # a slot: enough for the longest prompt here and its answer
+CONTEXT_LEN = 2048  # a slot: enough for the longest closed prompt and its answer
 MOCK_CONTEXT_LEN = 8192  # a token a byte
-MOCK_REPLY = "The quick brown fox jumps over the lazy dog. " * 4
-WARM_TOKENS = 4
 MAX_IDLE_SHARE = 0.15  # of one core
-PRODUCT, ENGINE = "product", "engine"
+UNCOUNTED_PROMPTS: tuple[Workload, ...] = ("busy",)  # an answer may be cut before its usage comes
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `threads` of a decode on either side."""
+    """What to run. `threads` of a decode on every side; `concurrency` of closed workloads."""
 
     rounds: int
     concurrency: tuple[int, ...]
@@ -46,8 +41,20 @@ class Plan:
     seed: str
     threads: int
     engine_class: str = "llama"
-    max_tokens: int = MAX_TOKENS
-    requests: int = 0  # a cell; 0: by concurrency
+    sizes: Sizes = field(default_factory=Sizes)
+
+    def cells(self, round_: int) -> Iterator[tuple[Workload, int]]:
+        """Workload and streams of each cell of a round, in its order."""
+        cells = [
+            cell
+            for workload in self.workloads
+            for cell in itertools.product(
+                [workload],
+                [MIXED_STREAMS[workload]] if workload in MIXED_STREAMS else self.concurrency,
+            )
+        ]
+        random.Random(f"{self.seed}/{round_}").shuffle(cells)
+        yield from cells
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,19 +67,56 @@ class Key:
 
 
 @dataclass(slots=True)
-class Run:
-    """What came out. `idle`: shares of one core that the side not asked used, by its name."""
+class Round:
+    """What one round gave. `idle`: shares of one core that sides not asked used, by name.
+    `load`: of the machine, at the end of each cell."""
 
-    plan: Plan
-    spec: EngineSpec
-    cells: dict[Key, list[Figures]] = field(default_factory=dict)
-    memory: list[Memory] = field(default_factory=list)
+    number: int
+    cells: dict[Key, Figures] = field(default_factory=dict)
     idle: dict[str, list[float]] = field(default_factory=dict)
     load: list[float] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Run:
+    """What came out."""
+
+    plan: Plan
+    spec: EngineSpec
+    rounds: list[Round] = field(default_factory=list)
+    memory: list[Memory] = field(default_factory=list)
+
+    @property
+    def cells(self) -> dict[Key, list[Figures]]:
+        """The figures of each cell, by round."""
+        found: dict[Key, list[Figures]] = {}
+        for round_ in self.rounds:
+            for key, figures in round_.cells.items():
+                found.setdefault(key, []).append(figures)
+        return found
+
+    @property
+    def idle(self) -> dict[str, list[float]]:
+        """See `Round.idle`."""
+        return idle_of(self.rounds)
+
+    @property
+    def load(self) -> list[float]:
+        """See `Round.load`."""
+        return [load for round_ in self.rounds for load in round_.load]
+
+
+def idle_of(rounds: Sequence[Round]) -> dict[str, list[float]]:
+    """See `Round.idle`, of all of them."""
+    found: dict[str, list[float]] = {}
+    for round_ in rounds:
+        for name, shares in round_.idle.items():
+            found.setdefault(name, []).extend(shares)
+    return found
+
+
 def engine_spec(plan: Plan) -> EngineSpec:
-    """The engine of both sides."""
+    """The engine of both sides of `make bench`."""
     path = find_starter_model() if plan.engine_class == "llama" else None
     if plan.engine_class == "llama" and path is None:
         raise BenchError("the starter model's package isn't installed")
@@ -90,95 +134,76 @@ def engine_spec(plan: Plan) -> EngineSpec:
     )
 
 
-def product_env(spec: EngineSpec) -> dict[str, str]:
-    """Variables that give the product the same engine."""
-    return {
-        "LLAMAWEB_ENGINE": spec.engine_class,
-        "LLAMAWEB_MOCK_REPLY": MOCK_REPLY,
-        "LLAMAWEB_ENGINE_SLOTS": str(spec.num_slots),
-        "LLAMAWEB_ENGINE_CONTEXT": str(spec.context_len),
-        "LLAMAWEB_ENGINE_THREADS": str(spec.threads),
-    }
-
-
-def run(plan: Plan, folder: Path, say: Callable[[str], None]) -> Run:
-    """Start both sides, measure, end both.
+def run(plan: Plan, folder: Path, say: Say) -> Run:
+    """Start engine and product, measure, end both.
 
     Raises:
         BenchError: an answer was too short, the prompts differ, or the idle side computed.
     """
+    return asyncio.run(_run(plan, folder, say))
+
+
+async def _run(plan: Plan, folder: Path, say: Say) -> Run:
     result = Run(plan, engine_spec(plan))
-    with Stack(folder / "data", env=product_env(result.spec)) as stack:
-        stack.wait_ready()
-        product = HttpTarget(stack.base_url, stack.create_key(), "default")
-        asyncio.run(_measure(result, stack, product, say))
+    async with product_side(result.spec, folder) as (product, stack):
+        async with engine_side(result.spec) as engine:
+            for number in range(plan.rounds):
+                result.rounds.append(await run_round(plan, number, [engine, product], say))
+            result.memory = [*processes.memory_of_stack(stack), client_memory()]
+        check_idle(plan, result.rounds)
     return result
 
 
-async def _measure(
-    result: Run, stack: Stack, product: HttpTarget, say: Callable[[str], None]
-) -> None:
-    engine = LocalTarget.load(result.spec)
-    try:
-        targets: list[Target] = [engine, product]
-        for target in targets:
-            await run_cell(target, "distinct", 1, "warm", requests=1, max_tokens=WARM_TOKENS)
-        for round_, workload, concurrency in _cells(result.plan):
-            random.Random(f"{result.plan.seed}/{round_}/{workload}/{concurrency}").shuffle(targets)
-            seed = f"{result.plan.seed}/{round_}/{workload}/{concurrency}"
-            for target in targets:
-                key = Key(workload, concurrency, target.name)
-                figures = await _cell(result, stack, target, key, seed)
-                say(f"round {round_} {workload} {concurrency} {target.name}: {_short(figures)}")
-            _check_prompts(result, workload, concurrency)
-        result.memory = processes.memory_of_stack(stack)
-        result.memory.append(processes.memory_of(psutil.Process(), "engine in-process, client"))
-    finally:
-        await engine.close()
-    _check_idle(result)
+async def run_round(plan: Plan, number: int, sides: Sequence[Side], say: Say) -> Round:
+    """Every cell on every side that takes part in it.
+
+    Raises:
+        BenchError: an answer was too short, or the prompts of a cell differ between sides.
+    """
+    result = Round(number)
+    for workload, concurrency in plan.cells(number):
+        seed = f"{plan.seed}/{number}/{workload}/{concurrency}"
+        order = [side for side in sides if workload in side.workloads]
+        random.Random(seed).shuffle(order)
+        for side in order:
+            key = Key(workload, concurrency, side.name)
+            figures = await _cell(result, sides, side, key, seed, plan.sizes)
+            say(f"round {number} {workload} {concurrency} {side.name}: {_short(figures)}")
+        _check_prompts(result, workload, concurrency)
+    return result
 
 
-def _cells(plan: Plan) -> Iterator[tuple[int, Workload, int]]:
-    for round_ in range(plan.rounds):
-        cells = list(itertools.product(plan.workloads, plan.concurrency))
-        random.Random(f"{plan.seed}/{round_}").shuffle(cells)
-        for workload, concurrency in cells:
-            yield round_, workload, concurrency
-
-
-async def _cell(result: Run, stack: Stack, target: Target, key: Key, seed: str) -> Figures:
-    others = stack.snapshot()
-    product_s, engine_s = processes.cpu_s(others), processes.own_thread_cpu_s()
-    started_ts = asyncio.get_running_loop().time()
-    figures = await run_cell(
-        target,
-        key.workload,
-        key.concurrency,
-        seed,
-        requests=result.plan.requests,
-        max_tokens=result.plan.max_tokens,
-    )
-    wall_s = asyncio.get_running_loop().time() - started_ts
-    if target.name == PRODUCT:
-        idle, spent_s = ENGINE, processes.own_thread_cpu_s() - engine_s
-    else:
-        idle, spent_s = PRODUCT, processes.cpu_s(others) - product_s
-    result.idle.setdefault(idle, []).append(spent_s / wall_s)
-    result.cells.setdefault(key, []).append(figures)
+async def _cell(
+    result: Round, sides: Sequence[Side], side: Side, key: Key, seed: str, sizes: Sizes
+) -> Figures:
+    others = [s for s in sides if s is not side and not (s.in_process and side.in_process)]
+    before_s = [other.cpu_s() for other in others]
+    started_ts = time.perf_counter()
+    figures = await side.measure(key.workload, key.concurrency, seed, sizes)
+    wall_s = time.perf_counter() - started_ts
+    for other, cpu_s in zip(others, before_s, strict=True):
+        if other.name != LOOP:  # the engine's process is its process
+            result.idle.setdefault(other.name, []).append((other.cpu_s() - cpu_s) / wall_s)
+    result.cells[key] = figures
     result.load.append(load_now())
     return figures
 
 
-def _check_prompts(result: Run, workload: Workload, concurrency: int) -> None:
-    ours, base = (result.cells[Key(workload, concurrency, name)][-1] for name in (PRODUCT, ENGINE))
-    if ours.prompt != base.prompt:
-        raise BenchError(f"prompts of {ours.prompt} and {base.prompt} tokens aren't the same")
+def _check_prompts(result: Round, workload: Workload, concurrency: int) -> None:
+    lengths = {
+        key.target: figures.prompt
+        for key, figures in result.cells.items()
+        if (key.workload, key.concurrency) == (workload, concurrency)
+    }
+    if workload not in UNCOUNTED_PROMPTS and len(set(lengths.values())) > 1:
+        raise BenchError(f"the prompts aren't the same; mean tokens: {lengths}")
 
 
-def _check_idle(result: Run) -> None:
-    for name, shares in result.idle.items():
+def check_idle(plan: Plan, rounds: Sequence[Round]) -> None:
+    """Raise BenchError when a side that wasn't asked computed."""
+    for name, shares in idle_of(rounds).items():
         typical = sorted(shares)[len(shares) // 2]
-        if typical > MAX_IDLE_SHARE and result.plan.engine_class == "llama":
+        if typical > MAX_IDLE_SHARE and plan.engine_class == "llama":
             raise BenchError(f"the idle {name} used {typical:.0%} of a core: it disturbs the other")
 
 

@@ -19,12 +19,16 @@ from tests.bench.cells import run_cell
 from tests.bench.commits import Commits
 from tests.bench.figures import Answer, BenchError, Figures, figures_of, ratios
 from tests.bench.lock_share import Watched, lock_samples, thread_names, threads_of
-from tests.bench.rounds import ENGINE, PRODUCT, Key, Plan, run
-from tests.bench.workloads import Chat, chat, num_requests, parse_workloads
+from tests.bench.rounds import Key, Plan, run
+from tests.bench.sides import ENGINE, PRODUCT
+from tests.bench.target import OnText, ignore
+from tests.bench.workloads import Chat, Sizes, chat, parse_workloads
+
+FIVE = Sizes(max_tokens=5)
 
 
 def answer(*times: float, num_tokens: int = 0, num_chars: int = 100) -> Answer:
-    return Answer(times, num_tokens or len(times), 10, num_chars)
+    return Answer(times, num_tokens or len(times), 10, "x" * num_chars)
 
 
 class Scripted:
@@ -37,7 +41,7 @@ class Scripted:
         self.asked: list[Chat] = []
         self.now = self.most = 0
 
-    async def ask(self, messages: Chat, max_tokens: int) -> Answer:
+    async def ask(self, messages: Chat, max_tokens: int, on_text: OnText = ignore) -> Answer:
         self.asked.append(messages)
         self.now += 1
         self.most = max(self.most, self.now)
@@ -67,21 +71,26 @@ def test_an_unknown_workload_is_refused() -> None:
         parse_workloads("distinct,copy")
 
 
+def test_waves_are_requests_a_stream() -> None:
+    assert [Sizes(waves=2).num_requests(streams) for streams in (1, 4, 8)] == [3, 8, 16]
+    assert Sizes(waves=2, requests=5).num_requests(8) == 5
+
+
 # --- cells and figures
 
 
 @pytest.mark.parametrize("concurrency", [1, 4, 8])
 async def test_a_cell_asks_every_prompt_once_at_its_concurrency(concurrency: int) -> None:
     target = Scripted(5)
-    await run_cell(target, "distinct", concurrency, "s", max_tokens=5)
-    assert len(set(target.asked)) == len(target.asked) == num_requests(concurrency)
+    await run_cell(target, "distinct", concurrency, "s", FIVE)
+    assert len(set(target.asked)) == len(target.asked) == FIVE.num_requests(concurrency)
     assert target.most == concurrency
 
 
 @pytest.mark.parametrize("num_tokens", [4, 6])
 async def test_an_answer_of_another_length_fails_the_cell(num_tokens: int) -> None:
     with pytest.raises(ExceptionGroup) as caught:
-        await run_cell(Scripted(num_tokens), "distinct", 1, "s", max_tokens=5)
+        await run_cell(Scripted(num_tokens), "distinct", 1, "s", FIVE)
     assert caught.group_contains(BenchError, match="instead of 5")
 
 
@@ -205,7 +214,7 @@ def assert_measured(figures: Figures, max_tokens: int) -> None:
     assert min(figures.tps, figures.prompt) > 0
     assert 0 < figures.ttft50 <= figures.ttft95 <= figures.e2e95
     assert figures.ttft50 <= figures.e2e50 <= figures.e2e95
-    assert 0 <= figures.itl50 <= figures.itl95 <= figures.itl99
+    assert 0 <= figures.itl50 <= figures.itl95 <= figures.itl99 <= figures.itl_max
     assert figures.tpot >= 0
     assert 1 / max_tokens <= figures.deltas <= 1
     if figures.deltas > 1 / max_tokens:  # else each answer came at once: there are no gaps
@@ -254,8 +263,7 @@ def test_a_whole_run_measures_engine_and_product_on_the_same_prompts(tmp_path: P
         seed="7",
         threads=1,
         engine_class="mock",
-        max_tokens=8,
-        requests=3,
+        sizes=Sizes(max_tokens=8, requests=3),
     )
     said: list[str] = []
     result = run(plan, tmp_path, said.append)
@@ -264,7 +272,7 @@ def test_a_whole_run_measures_engine_and_product_on_the_same_prompts(tmp_path: P
     }
     assert len(said) == 4
     for figures in (figures for cell in result.cells.values() for figures in cell):
-        assert_measured(figures, plan.max_tokens)
+        assert_measured(figures, plan.sizes.max_tokens)
     names = {memory.name for memory in result.memory}
     assert {"web", "engine", "redis", "supervisor", "jobs"} <= names
     text = report.render(result)
