@@ -8,6 +8,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from inference.protocol.cache_types import CACHE_TYPES
+from inference.upstream_models import Upstream as Upstream  # Django looks for it here
 
 MODEL_NAME_LEN = 128
 MAX_SLOTS = 64

@@ -60,6 +60,7 @@ NAVIGATION: list[dict[str, Any]] = [
         "items": [
             _item(_("Models"), "neurology", "inference.modelconfig"),
             _item(_("Model files"), "hard_drive", "inference.modelfile"),
+            _item(_("Upstream servers"), "dns", "inference.upstream"),
         ],
     },
     {

@@ -193,10 +193,13 @@ class Env:
     download_max_bytes: int = var(
         kinds.integer(1024**2, 1024**5), 256 * 1024**3, "Largest model file fetched, in bytes."
     )
+    upstream_idle_s: float = var(
+        kinds.decimal(1, 3600), 300.0, "Seconds of silence after which an upstream is given up."
+    )
     outbound_allow: tuple[str | Network, ...] = var(
         kinds.listing(kinds.NAME_OR_NETWORK),
         (),
-        "Hosts and networks that may be fetched from though their addresses aren't public.",
+        "Hosts and networks that may be asked though their addresses aren't public.",
         unset="public addresses only",
     )
     # --- watching

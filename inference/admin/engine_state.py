@@ -59,7 +59,7 @@ def _model(
         "is_enabled": config.is_enabled,
         "wanted": config.wanted if config.is_enabled else "disabled",
         "state": _state(config, engines),
-        "reason": str(told[0].info.get("reason", ""))[:500] if told and not engines else "",
+        "reason": _reason(engines or told),
         "measured": measurement_lines(config),
         "may": {
             "load": can_load(config),
@@ -69,6 +69,12 @@ def _model(
         "engines": [_engine(status) for status in engines],
         "queue": None if load is None else _queue(load),
     }
+
+
+def _reason(said: list[EngineStatus]) -> str:
+    """Why it isn't ready: what engines say, or the supervisor while there are none."""
+    reasons = (str(s.info.get("reason", "")) for s in said if not s.is_silent)
+    return next((reason[:500] for reason in reasons if reason), "")
 
 
 def _state(config: ModelConfig, engines: list[EngineStatus]) -> str:

@@ -30,6 +30,7 @@ from inference.registry.config_services import (
     model_unload,
 )
 from inference.registry.downloads import model_download_start
+from inference.registry.upstreams import ENGINE_CLASS
 from llamaweb.accounts.admin_base import Act, Admin, display, who
 from llamaweb.lib.errors import LlamawebError
 
@@ -85,7 +86,7 @@ class ModelConfigAdmin(Admin):
     form = ChangeModelForm
     acts = ACTS
     list_display = ("name", "default", "status", "file_name", "num_slots", "context_len")
-    list_select_related = ("file",)
+    list_select_related = ("file", "upstream")
     list_filter = (("wanted", ChoicesDropdownFilter),)
     search_fields = ("name", "file__path")
     ordering = ("-is_default", "name")
@@ -104,7 +105,8 @@ class ModelConfigAdmin(Admin):
         """A short form to add, all there is to change."""
         if obj is None:
             return [(None, {"fields": ("source", "name", "sha256", "load")})]
-        served = ("name", "is_enabled", "num_slots", "context_len", "chat_template")
+        served = ("name", "is_enabled", "num_slots", "context_len")
+        ours = ("chat_template",)
         machine = (
             "measurement",
             "threads",
@@ -117,10 +119,15 @@ class ModelConfigAdmin(Admin):
             "main_gpu",
             "tensor_split",
         )
+        own: list[Any] = [
+            (_("Serving"), {"fields": (*served, *ours)}),
+            (_("Machine"), {"fields": machine}),
+        ]
+        if obj.engine_class == ENGINE_CLASS:  # its template and machine are another server's affair
+            own = [(_("Serving"), {"fields": served})]
         return [
             (None, {"fields": ("status_text", "default", "file_name")}),
-            (_("Serving"), {"fields": served}),
-            (_("Machine"), {"fields": machine}),
+            *own,
             (_("About"), {"fields": ("engine_class", "is_starter", "created_at")}),
         ]
 
@@ -233,6 +240,10 @@ class ModelConfigAdmin(Admin):
         """What is served."""
         if config.file is not None:
             return str(config.file)
+        if config.engine_class == ENGINE_CLASS:
+            return gettext("%(model)s of another server") % {
+                "model": getattr(config, "upstream", "–")
+            }
         is_starter = config.is_starter and config.engine_class == "llama"
         return config.model_path or (gettext("the starter model") if is_starter else "")
 

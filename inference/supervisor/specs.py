@@ -15,6 +15,7 @@ from inference.models import ModelConfig
 from inference.protocol.spec import DEFAULT_UBATCH_LEN, EngineSpec, MockSpec
 from inference.protocol.trial import Choice, Setting
 from inference.queues.contract import QueueConfig
+from inference.supervisor.upstream_specs import upstream_spec
 from llamaweb.lib.errors import FailedError
 
 
@@ -43,7 +44,8 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
     then the defaults.
 
     Raises:
-        FailedError: the starter model is wanted and isn't installed.
+        FailedError: the starter model is wanted and isn't installed, or an upstream's key can't be
+            opened.
     """
     path = config.file.path if config.file is not None else config.model_path
     if config.engine_class == "llama" and not path:
@@ -77,6 +79,7 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
         main_gpu=config.main_gpu,
         tensor_split=tuple(float(part) for part in config.tensor_split),
         chat_template=config.chat_template or None,
+        upstream=upstream_spec(config),
         mock=MockSpec(
             reply=settings.MOCK_REPLY,
             delay_ms=settings.MOCK_DELAY_MS,

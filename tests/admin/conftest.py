@@ -13,6 +13,7 @@ from django.utils import timezone
 from conversations.services import conversations
 from inference.models import Generation, ModelConfig, ModelFile
 from inference.registry import downloads
+from inference.registry.upstreams import upstream_add
 from llamaweb.accounts.invite_services import invite_create
 from llamaweb.accounts.models import User
 from llamaweb.data_dir import DataDir
@@ -31,6 +32,7 @@ MODELS = (
     "inference.modelconfig",
     "inference.modelfile",
     "inference.generation",
+    "inference.upstream",
     "conversations.conversation",
 )
 
@@ -98,6 +100,7 @@ def rows(alice: User, models_dir: Path) -> dict[str, Any]:
         is_owned=True,
     )
     config = ModelConfig.objects.create(name="tiny", is_default=True, engine_class="mock")
+    upstream = upstream_add(name="far", url="https://example.org/v1", remote_model=HOSTILE)
     conversation = conversations.conversation_create(user=alice, title=f"secret title {HOSTILE}")
     Generation.objects.create(
         id="gen-1",
@@ -117,5 +120,6 @@ def rows(alice: User, models_dir: Path) -> dict[str, Any]:
         "inference.modelconfig": config.pk,
         "inference.modelfile": file.pk,
         "inference.generation": "gen-1",
+        "inference.upstream": upstream.pk,
         "conversations.conversation": conversation.pk,
     }

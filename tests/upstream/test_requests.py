@@ -65,6 +65,7 @@ def fields(request: Any, **spec: Any) -> dict[str, Any]:
         ({"limits": Limits(max_predict_ms=1)}, "t_max_predict_ms"),
         ({"context": ContextParams(cache_prompt=False)}, "cache_prompt"),
         ({"context": ContextParams(n_keep=4)}, "n_keep"),
+        ({"adapters": ((0, 1.0),)}, "lora[0].id"),
     ],
 )  # fmt: skip
 def test_what_openai_has_no_field_for_is_refused(values: dict[str, Any], param: str) -> None:

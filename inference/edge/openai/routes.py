@@ -70,10 +70,11 @@ async def model(request: HttpRequest, name: str) -> dict[str, Any]:
 
 
 async def _model_body(info: ModelInfo, *, is_default: bool) -> dict[str, Any]:
-    """`meta` is null while no engine serves the model: only an engine knows the context."""
+    """`meta` is null while no engine serves the model: only an engine knows the context, and that
+    of a model elsewhere perhaps nobody does."""
     try:
         summary = await api.engine_status(info.name)
-        meta = {"n_ctx": summary.max_context} if summary.ready else None
+        meta = {"n_ctx": summary.max_context or None} if summary.ready else None
     except LlamawebError:  # the list is of use without the queue, too
         meta = None
     return {

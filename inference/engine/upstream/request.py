@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from inference.engine.adapters import chosen_scales
 from inference.engine.upstream.params import Fields, llama_server_fields, openai_fields
 from inference.protocol.events import Snapshot
 from inference.protocol.fold import text_of
@@ -91,6 +92,7 @@ class UpstreamPipeline:
             InvalidError: naming the field that this server can't be told.
         """
         prompt = request.prompt
+        chosen_scales((), request.adapters)  # there are none here
         if isinstance(prompt, ChatPrompt):
             path, fields = CHAT_PATH, self._chat(prompt, request.sampling.num_probs)
         elif isinstance(prompt, TextPrompt):
