@@ -244,6 +244,18 @@ class ModelConfig(models.Model):
     chat_template = models.TextField(
         _("chat template"), blank=True, help_text=_("overrides the model's own")
     )
+    special_tokens = models.BooleanField(
+        _("show special tokens"), default=False, help_text=_("their text is part of answers")
+    )
+    adapters = models.JSONField(
+        _("LoRA adapters"),
+        default=list,
+        blank=True,
+        help_text=_(
+            'such as [{"path": "style.gguf", "scale": 1, "name": "style"}]; with scale 0, only '
+            "where a request asks for it"
+        ),
+    )
     created_at = models.DateTimeField(_("added"), auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

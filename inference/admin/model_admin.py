@@ -106,7 +106,7 @@ class ModelConfigAdmin(Admin):
         if obj is None:
             return [(None, {"fields": ("source", "name", "sha256", "load")})]
         served = ("name", "is_enabled", "num_slots", "context_len")
-        ours = ("chat_template",)
+        ours = ("chat_template", "special_tokens", "adapters")
         machine = (
             "measurement",
             "threads",

@@ -14,7 +14,8 @@ from unfold.widgets import (
 )
 
 from inference.models import PATH_LEN, ModelConfig
-from inference.registry.config_services import FIELDS, change_check, name_check
+from inference.registry.adapters import adapters_check
+from inference.registry.config_services import FIELDS, architecture_of, change_check, name_check
 from inference.registry.downloads import SHA256_RE
 from inference.registry.files import file_check
 from llamaweb.lib.errors import InvalidError
@@ -111,7 +112,10 @@ class ChangeModelForm(_Form):
     class Meta:
         model = ModelConfig
         fields = FIELDS
-        widgets = {"tensor_split": UnfoldAdminTextInputWidget}
+        widgets = {
+            "tensor_split": UnfoldAdminTextInputWidget,
+            "adapters": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        }
 
     def clean_tensor_split(self) -> list[float]:
         """Some numbers."""
@@ -120,6 +124,17 @@ class ChangeModelForm(_Form):
         if not is_list or not all(_is_share(part) for part in value):
             raise forms.ValidationError(_("Give a list of up to 16 shares, such as [3, 1]."))
         return [float(part) for part in value]
+
+    def clean_adapters(self) -> list[dict[str, Any]]:
+        """Files that can be adapters of this model."""
+        value = self.cleaned_data["adapters"] or []
+        if value == self.instance.adapters:
+            return list(value)
+        architecture = architecture_of(self.instance)
+        found: list[dict[str, Any]] = _checked(
+            lambda: adapters_check(value, architecture=architecture)
+        )
+        return found
 
     def _post_clean(self) -> None:
         """What may be changed now, when the fields by themselves are right."""

@@ -7,9 +7,10 @@ so it can be shared with requests that don't use it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +26,7 @@ Scales: TypeAlias = tuple[
 class Adapter:
     """A loaded adapter. `scale`: for requests that choose none; `digest`: of its file;
     `task_name` and `prompt_prefix`: what its file says of its use; `invocation`: token ids of an
-    activated one."""
+    activated one, and their text."""
 
     name: str
     digest: str
@@ -33,6 +34,7 @@ class Adapter:
     task_name: str = ""
     prompt_prefix: str = ""
     invocation: tuple[int, ...] = ()
+    invocation_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,24 @@ class AdapterPlan:
     before: Scales = ()
     after: Scales = ()
     start: int = 0
+
+
+def told(adapters: Sequence[Adapter]) -> str:
+    """JSON text of what callers may know of them, by number; names as of llama-server."""
+    plain = []
+    for number, adapter in enumerate(adapters):
+        one: dict[str, Any] = {
+            "id": number,
+            "name": adapter.name,
+            "scale": adapter.scale,
+            "task_name": adapter.task_name,
+            "prompt_prefix": adapter.prompt_prefix,
+        }
+        if adapter.invocation:
+            one["alora_invocation_string"] = adapter.invocation_text
+            one["alora_invocation_tokens"] = adapter.invocation
+        plain.append(one)
+    return json.dumps(plain)
 
 
 def chosen_scales(adapters: Sequence[Adapter], wanted: Scales | None) -> Scales:

@@ -19,7 +19,7 @@ from llamaweb.lib.errors import FailedError
 
 # What llama.cpp says of a whole adapter that belongs to another model.
 OTHER_MODEL = ("arch mismatch", "does not exist in base model", "incorrect shape")
-META_LEN = 4096
+META_LEN = 1024  # kept of a text
 
 
 class LlamaAdapters:

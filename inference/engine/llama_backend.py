@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import threading
+from dataclasses import replace
 from typing import Any
 
 import llama_cpp
@@ -93,6 +94,7 @@ class LlamaBackend:
         self.max_context = min(max_context, int(llama_cpp.llama_n_ctx_seq(context)))
         self.pool_len = int(llama_cpp.llama_n_ctx(context))
         self.tokenizer = LlamaTokenizer(model, max_context=self.max_context)
+        self.adapters = tuple(map(self._with_text, self._adapters.infos))
         self.batch_len = int(llama_cpp.llama_n_batch(context))
         self.ubatch_len = int(llama_cpp.llama_n_ubatch(context))
         self._window_len = int(llama_cpp.llama_model_n_swa(model))
@@ -119,10 +121,9 @@ class LlamaBackend:
         """See `Backend.graphs_reused`."""
         return int(llama_cpp.llama_perf_context(self._context).n_reused)
 
-    @property
-    def adapters(self) -> tuple[Adapter, ...]:
-        """See `Backend.adapters`."""
-        return self._adapters.infos
+    def _with_text(self, adapter: Adapter) -> Adapter:
+        pieces = (self.tokenizer.piece(token, special=True) for token in adapter.invocation)
+        return replace(adapter, invocation_text=b"".join(pieces).decode("utf-8", "replace"))
 
     def use_adapters(self, scales: Scales) -> None:
         """See `Backend.use_adapters`."""

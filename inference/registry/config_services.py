@@ -15,6 +15,7 @@ from django.db import transaction
 
 from inference.models import ModelConfig, ModelFile
 from inference.protocol.cache_types import check_cache_types
+from inference.registry.adapters import adapters_check
 from inference.registry.files import file_add, file_check
 from inference.registry.selectors import DEFAULT_NAMES
 from llamaweb.accounts.models import AuditAction
@@ -40,6 +41,8 @@ FIELDS = (
     "main_gpu",
     "tensor_split",
     "chat_template",
+    "special_tokens",
+    "adapters",
 )
 Wanted = ModelConfig.Wanted
 
@@ -115,8 +118,10 @@ def model_config_change(
     """Store what a form changed in `config` (FIELDS); the engine starts anew. False: nothing.
 
     Raises:
-        InvalidError: the change isn't allowed now; see `change_check`.
+        InvalidError: the change isn't allowed now; see `change_check` and `adapters_check`.
     """
+    if config.adapters != ModelConfig.objects.values_list("adapters", flat=True).get(pk=config.pk):
+        config.adapters = adapters_check(config.adapters, architecture=architecture_of(config))
     with transaction.atomic():
         before = ModelConfig.objects.select_for_update().get(pk=config.pk)
         changed = [name for name in FIELDS if getattr(before, name) != getattr(config, name)]
@@ -160,6 +165,11 @@ def change_check(before: ModelConfig, after: ModelConfig, changed: list[str]) ->
         cache_type_v=after.cache_type_v,
         flash_attention=after.flash_attention,
     )
+
+
+def architecture_of(config: ModelConfig) -> str:
+    """Of its file, "" where that isn't known before an engine has loaded it."""
+    return config.file.architecture if config.file is not None else ""
 
 
 def is_served(config: ModelConfig) -> bool:

@@ -14,7 +14,8 @@ MAX_SHOWN_CHARS = 100  # of a caller's text in a message
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """A model as callers see it. `created`: seconds since the epoch. `is_demo`: the tiny one that
-    comes along, to begin with. `is_loaded`: an engine is to run for it, so requests may wait."""
+    comes along, to begin with. `is_loaded`: an engine is to run for it, so requests may wait.
+    `num_adapters`: requests name them 0..num_adapters-1."""
 
     name: str
     created: int
@@ -22,6 +23,7 @@ class ModelInfo:
     engine_class: str
     is_demo: bool = False
     is_loaded: bool = True
+    num_adapters: int = 0
 
 
 def model_info(config: ModelConfig) -> ModelInfo:
@@ -33,6 +35,7 @@ def model_info(config: ModelConfig) -> ModelInfo:
         engine_class=config.engine_class,
         is_demo=config.is_starter and config.engine_class == "llama" and not config.model_path,
         is_loaded=config.wanted == ModelConfig.Wanted.LOADED,
+        num_adapters=len(config.adapters),
     )
 
 

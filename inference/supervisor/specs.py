@@ -15,6 +15,7 @@ from inference.models import ModelConfig
 from inference.protocol.spec import DEFAULT_UBATCH_LEN, EngineSpec, MockSpec
 from inference.protocol.trial import Choice, Setting
 from inference.queues.contract import QueueConfig
+from inference.registry.adapters import adapter_specs
 from inference.supervisor.upstream_specs import upstream_spec
 from llamaweb.lib.errors import FailedError
 
@@ -79,6 +80,8 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
         main_gpu=config.main_gpu,
         tensor_split=tuple(float(part) for part in config.tensor_split),
         chat_template=config.chat_template or None,
+        special_tokens=config.special_tokens,
+        adapters=adapter_specs(config.adapters),
         upstream=upstream_spec(config),
         mock=MockSpec(
             reply=settings.MOCK_REPLY,

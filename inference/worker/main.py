@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from inference.engine.adapters import told
 from inference.engine.contract import RemoteEngine, StepEngine
 from inference.engine.serving import Pipeline, build_serving
 from inference.protocol.spec import EngineSpec
@@ -151,13 +152,14 @@ class Worker:
     def _info(self) -> Mapping[str, float | int | str]:
         if self._engine is None:
             return {**self._vitals.of({})}
-        stats = self._engine.stats()
+        stats, adapters = self._engine.stats(), self._engine.adapters
         return {
             **stats,
             **self._vitals.of(stats),
             "max_context": self._engine.max_context,
             "num_slots": self._spec.num_slots,
             "engine_class": self._spec.engine_class,
+            **({"adapters": told(adapters)} if adapters else {}),
             **({"reason": self._trouble} if self._trouble else {}),
         }
 

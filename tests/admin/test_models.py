@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.test import Client
 from inference.models import ModelConfig, ModelFile
 from inference.registry.selectors import model_resolve
 from llamaweb.accounts.models import AuditEvent
-from tests.registry.gguf_files import model
+from tests.registry.gguf_files import model, whole
 
 pytestmark = pytest.mark.django_db
 BASE = "/admin/inference/modelconfig/"
@@ -175,6 +176,20 @@ def test_load_drain_unload(admin: Client, first: ModelConfig) -> None:
     assert first.wanted == "unloaded"
 
 
+def test_adapters_and_special_tokens_are_set(
+    admin: Client, first: ModelConfig, tmp_path: Path
+) -> None:
+    path = tmp_path / "lora.gguf"
+    lora = {"general.type": "adapter", "adapter.type": "lora", "general.architecture": "llama"}
+    path.write_bytes(whole(lora))
+    written = json.dumps([{"path": str(path), "scale": 0}])
+    assert change(admin, first, adapters=written, special_tokens="on") == 302
+    assert first.special_tokens
+    assert first.adapters == [{"path": str(path), "scale": 0.0, "name": ""}]
+    page = admin.get(f"{BASE}{first.pk}/change/").content.decode()
+    assert str(path) in page
+
+
 def test_settings_are_changed_and_written_down(admin: Client, first: ModelConfig) -> None:
     assert change(admin, first, num_slots=8, tensor_split="[3, 1]") == 302
     assert (first.num_slots, first.tensor_split) == (8, [3.0, 1.0])
@@ -197,6 +212,9 @@ def test_settings_are_changed_and_written_down(admin: Client, first: ModelConfig
         {"tensor_split": '{"a": 1}'},
         {"tensor_split": "[" + "1," * 20 + "1]"},
         {"chat_template": "x" * (256 * 1024 + 1)},
+        {"adapters": "lora.gguf"},
+        {"adapters": '{"path": "lora.gguf"}'},
+        {"adapters": '[{"path": "/absent.gguf"}]'},
         {"is_enabled": None},  # it is the default
         {"name": "renamed"},  # it is loaded
     ],

@@ -171,6 +171,23 @@ async def test_preserved_tokens(says: Says, wire: Wire) -> None:
     assert fake.submitted[0].preserved_tokens == ("<think>", "</think>")
 
 
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+async def test_adapters(says: Says, wire: Wire, path: str) -> None:
+    fake = says(*answer("x"))
+    fake.num_adapters = 2
+    for lora in (None, [], [{"id": 1, "scale": 0.5}, {"id": 0}]):
+        assert (await wire.post(path, lora=lora))[0] == 200
+    asked = [request.adapters for request in fake.submitted]
+    assert asked == [None, None, ((1, 0.5), (0, 0.0))]
+
+
+async def test_a_model_without_adapters_says_so(says: Says, wire: Wire) -> None:
+    says(*answer("x"))
+    status, body = await wire.post(CHAT, lora=[{"id": 0, "scale": 1}])
+    assert (status, body["error"]["param"]) == (400, "lora[0].id")
+    assert body["error"]["message"].endswith("there is no adapter 0; this model has none")
+
+
 @pytest.mark.parametrize(
     ("stop", "strings"),
     [
@@ -237,6 +254,15 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"grammar": "x", "grammar_triggers": [{}] * 65}, "grammar_triggers"),
         ({"preserved_tokens": "x"}, "preserved_tokens"),
         ({"preserved_tokens": ["x"] * 257}, "preserved_tokens"),
+        ({"lora": {"id": 0, "scale": 1}}, "lora"),
+        ({"lora": [{"id": 0}] * 17}, "lora"),
+        ({"lora": [1]}, "lora[0]"),
+        ({"lora": [{"scale": 1}]}, "lora[0].id"),
+        ({"lora": [{"id": True}]}, "lora[0].id"),
+        ({"lora": [{"id": 0}, {"id": 2}]}, "lora[1].id"),
+        ({"lora": [{"id": -1}]}, "lora[0].id"),
+        ({"lora": [{"id": 1, "scale": "1"}]}, "lora[0].scale"),
+        ({"lora": [{"id": 1, "scale": 101}]}, "lora[0].scale"),
         ({"n_indent": -1}, "n_indent"),
         ({"n_cache_reuse": -1}, "n_cache_reuse"),
         ({"n_keep": -2}, "n_keep"),
@@ -255,7 +281,6 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"response_format": {"type": "yaml"}}, "response_format.type"),
         ({"response_format": "text"}, "response_format"),
         ({"json_schema": {}}, "json_schema"),
-        ({"lora": [{"id": 0, "scale": 1}]}, "lora"),
         ({"reasoning_budget_tokens": 0}, "reasoning_budget_tokens"),
     ],
 )
@@ -264,6 +289,7 @@ async def test_mistakes_are_named(
     says: Says, wire: Wire, path: str, given: dict[str, Any], param: str
 ) -> None:
     fake = says(*answer("x"))
+    fake.num_adapters = 2
     status, body = await wire.post(path, **given)
     assert status == 400, body
     assert body["error"]["type"] == "invalid_request_error"

@@ -31,6 +31,7 @@ class FakeInference:
     cancelled: list[tuple[str, CancelledBy]] = field(default_factory=list)
     reading: set[str] = field(default_factory=set)
     num_slots: int = 4
+    num_adapters: int = 0
     max_context: int = 8192
 
     async def generation_submit(self, request: GenerateRequest) -> Position:
@@ -66,7 +67,9 @@ class FakeInference:
     async def model_resolve(self, name: str | None) -> ModelInfo:
         if name not in (None, "", "default", "tiny"):
             raise NotFoundError(f"the model {name!r} does not exist")
-        return ModelInfo("tiny", 1_700_000_000, self.num_slots, "mock")
+        return ModelInfo(
+            "tiny", 1_700_000_000, self.num_slots, "mock", num_adapters=self.num_adapters
+        )
 
     async def model_list(self) -> list[ModelInfo]:
         return [await self.model_resolve(None)]

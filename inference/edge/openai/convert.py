@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from inference.edge.openai.adapters import adapters_of
 from inference.edge.openai.generation import (
     context_of,
     limits_of,
@@ -46,7 +47,8 @@ ID_PREFIX = "chatcmpl-"
 
 @dataclass(frozen=True, slots=True)
 class SubmitContext:
-    """Who asks, for which model, when. `timeout_s`: how long the request may take in all."""
+    """Who asks, for which model, when. `timeout_s`: how long the request may take in all;
+    `num_adapters`: of the model."""
 
     owner_key: str
     cache_scope: str
@@ -54,6 +56,7 @@ class SubmitContext:
     num_slots: int
     now_at: float
     timeout_s: float
+    num_adapters: int = 0
 
 
 @functools.cache
@@ -128,6 +131,7 @@ def _requests(
     param = "messages" if options.kind == "chat" else "prompt"
     refuse_too_much(prompts, per_prompt, param=param)
     limits = limits_of(body)
+    adapters = adapters_of(body.lora, context.num_adapters)
     preserved = tuple(valid_text(text) for text in body.preserved_tokens or ())
     seeds = seeds_of(body, per_prompt)
     reply_id = new_id(ID_PREFIX)
@@ -148,6 +152,7 @@ def _requests(
                 limits=limits,
                 context=context_of(body),
                 preserved_tokens=preserved,
+                adapters=adapters,
                 reply=ReplyInfo(
                     reply_id=reply_id,
                     created_at=int(context.now_at),

@@ -69,7 +69,7 @@ def refuse_unsupported(body: GenerationIn) -> None:
     Raises:
         InvalidError: naming the field.
     """
-    for name in ("tools", "functions", "lora", "json_schema"):
+    for name in ("tools", "functions", "json_schema"):
         if getattr(body, name):
             raise InvalidError(f"'{name}' is not supported by this server", param=name)
     if body.json_schema is not None:  # {} asks for any object

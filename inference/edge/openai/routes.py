@@ -98,6 +98,7 @@ async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
         num_slots=info.num_slots,
         now_at=time.time(),
         timeout_s=settings.REQUEST_TIMEOUT_S,
+        num_adapters=info.num_adapters,
     )
 
 

@@ -148,6 +148,7 @@ class GenerationIn(WireSchema):
     grammar_lazy: StrictBool = False
     grammar_triggers: FreeForm = None
     preserved_tokens: Annotated[list[ShortText], Field(max_length=MAX_PRESERVED)] | None = None
+    lora: FreeForm = None
 
     # Known, but not in this version; refused where they ask for something (see convert).
     tools: FreeForm = None
@@ -155,7 +156,6 @@ class GenerationIn(WireSchema):
     tool_choice: FreeForm = None
     response_format: FreeForm = None
     json_schema: FreeForm = None
-    lora: FreeForm = None
     reasoning_budget_tokens: CountOrAll = -1
     thinking_budget_tokens: CountOrAll = -1
     reasoning_control: StrictBool = False

@@ -1,0 +1,22 @@
+"""From a model config to what its engine is told."""
+
+from __future__ import annotations
+
+from inference.models import ModelConfig
+from inference.protocol.spec import AdapterSpec, decode_spec, encode_spec
+from inference.supervisor.specs import Tuning, engine_spec
+
+
+def test_adapters_and_special_tokens_reach_the_engine() -> None:
+    config = ModelConfig(name="m", engine_class="mock")
+    spec = engine_spec(config, redis_url="", tuning=Tuning())
+    assert (spec.adapters, spec.special_tokens) == ((), False)
+    config.special_tokens = True
+    config.adapters = [
+        {"path": "/x/a.gguf", "scale": 0.5, "name": "a"},
+        {"path": "/x/b.gguf", "scale": 0.0, "name": ""},
+    ]
+    spec = engine_spec(config, redis_url="", tuning=Tuning())
+    assert spec.special_tokens
+    assert spec.adapters == (AdapterSpec("/x/a.gguf", 0.5, "a"), AdapterSpec("/x/b.gguf", 0.0))
+    assert decode_spec(encode_spec(spec)) == spec
