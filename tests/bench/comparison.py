@@ -171,20 +171,28 @@ def _spec(comparison: Comparison, model: BenchModel) -> EngineSpec:
 
 
 def host_cache_mib(comparison: Comparison) -> int:
-    """What each side may keep of evicted prompts: llama-server's default, or what there is of
-    memory when everything else has its part.
+    """What each side may keep of evicted prompts: llama-server's default, halved until all that
+    is loaded finds room in memory.
 
     Raises:
-        BenchError: there is none.
+        BenchError: nothing does.
     """
-    # The peer may be two servers, one for each of its picked settings.
-    num_sides = len(comparison.targets) + (PEER in comparison.targets)
+    # The peer may be two servers, one for each of its picked settings; the loop caches nothing.
+    num_sides = len(set(comparison.targets) - {LOOP}) + (PEER in comparison.targets)
     free_mib = int(psutil.virtual_memory().available) // processes.MIB
-    most = (free_mib - num_sides * SIDE_MIB) // num_sides
+    most = (free_mib - num_sides * SIDE_MIB) // max(1, num_sides)
     if most <= 0:
         raise BenchError(f"{free_mib} MiB of memory are too few for {num_sides} sides")
     default = peer.default_cache_mib(comparison.binary) if comparison.binary else most
-    return min(default, most) if default >= 0 else most
+    return fitting_mib(default, most)
+
+
+def fitting_mib(default: int, most: int) -> int:
+    """`default` (below 0: without a limit), halved until it is no more than `most`."""
+    size = default if default >= 0 else most
+    while size > most:
+        size //= 2
+    return size
 
 
 def _facts(comparison: Comparison, model: BenchModel, spec: EngineSpec) -> dict[str, str]:

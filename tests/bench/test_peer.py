@@ -12,6 +12,7 @@ import pytest
 
 from inference.protocol.spec import EngineSpec
 from tests.bench import peer, peer_build
+from tests.bench.comparison import fitting_mib
 from tests.bench.figures import BenchError
 from tests.bench.peer import ALL_SETTINGS, LlamaServer, PeerSettings, arguments
 from tests.bench.peer_side import FAMILIES, family_of, peer_side, pick, starter, try_all
@@ -158,6 +159,16 @@ def test_the_median_of_the_tries_decides() -> None:
 
 def test_only_a_shared_prefix_has_a_trial_of_its_own() -> None:
     assert [name for name in WORKLOADS if family_of(name) == "shared"] == ["shared"]
+
+
+@pytest.mark.parametrize(
+    ("default", "most", "given"),
+    [(8192, 9000, 8192), (8192, 8191, 4096), (8192, 1500, 1024), (-1, 1500, 1500), (0, 1500, 0)],
+)
+def test_its_default_cache_is_halved_until_all_sides_have_room(
+    default: int, most: int, given: int
+) -> None:
+    assert fitting_mib(default, most) == given
 
 
 # --- its source

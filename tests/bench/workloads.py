@@ -51,7 +51,7 @@ class Sizes:
     long_words: int = 3650  # about 4,000 tokens
     conversations: int = 24
     turns: int = 4
-    turn_tokens: int = 16
+    turn_tokens: int = 12
     busy_s: float = 10.0
 
     def num_requests(self, concurrency: int) -> int:
