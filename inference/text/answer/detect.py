@@ -20,6 +20,7 @@ RULES: tuple[tuple[tuple[str, ...], AnswerFormat], ...] = (
     (("<|START_ACTION|>",), f.COMMAND_R7B),
     (("Action:", "tool_name"), f.COMMAND_R),
     (("<minimax:tool_call>",), f.MINIMAX_M2),
+    (("]<]minimax[>[",), f.GENERIC),  # M3: arguments as nested elements, which nothing here reads
     (("<seed:tool_call>",), f.SEED_OSS),
     (("<arg_key{}>",), f.HUNYUAN),
     (("<arg_key>",), f.GLM),

@@ -17,7 +17,7 @@ from inference.text.answer.scene import Scene
 from inference.text.answer.tools import Tool
 from inference.text.answer.values import JSON, Notation, mapping
 
-MAX_HEAD_CHARS = 256
+MAX_HEAD_CHARS = 96  # besides the tool's name
 
 
 class CallFormat(Protocol):
@@ -54,8 +54,9 @@ class Head:
             NotThisError: no such text, or no such tool.
         """
         cursor = scene.cursor
-        mark = cursor.mark(MAX_HEAD_CHARS)
-        text, _ = yield from upto(cursor, words(*self.ends), MAX_HEAD_CHARS)
+        bound = scene.tools.longest_name + MAX_HEAD_CHARS
+        mark = cursor.mark(bound)
+        text, _ = yield from upto(cursor, words(*self.ends), bound)
         found = self.pattern.fullmatch(text)
         if found is None:
             raise NotThisError

@@ -20,7 +20,6 @@ from inference.text.answer.cursor import (
     word,
     words,
 )
-from inference.text.answer.formats import MAX_HEAD_CHARS
 from inference.text.answer.scene import Scene
 from inference.text.answer.tools import Tool
 from inference.text.answer.values import JSON, mapping
@@ -29,6 +28,7 @@ START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 END, RETURN, CALL, CONSTRAIN = "<|end|>", "<|return|>", "<|call|>", "<|constrain|>"
 MARKERS = (START, CHANNEL, MESSAGE, END, RETURN, CALL, CONSTRAIN)
 NEXT = START + "assistant"
+MAX_HEAD_CHARS = 256
 RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<]+)")
 CHANNEL_NAME = re.compile(r"<\|channel\|>\s*(\w+)")
 MARKUP = re.compile(r"<\|(?:channel|constrain|call)\|>")
@@ -41,14 +41,16 @@ class HarmonyReader:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._head = ""  # of the message that is read
+        self._has_body = False
 
     def read(self) -> Reading[None]:
         """The whole answer."""
         announced = False  # a marker was there, so that a head must follow
         while (yield from self._scene.cursor.peek()):
             if (yield from self._scene.attempt(self._read_head(), MAX_HEAD_CHARS)):
-                yield from self._body()
-                announced = False
+                if self._has_body:
+                    yield from self._body()
+                announced = not self._has_body
             elif announced and self._scene.cut and (yield from self._ends_here()):
                 return
             else:
@@ -65,17 +67,19 @@ class HarmonyReader:
         return not (yield from self._scene.cursor.peek())
 
     def _read_head(self) -> Reading[None]:
-        """Everything up to a message's text."""
-        while True:
-            head, found = yield from upto(
-                self._scene.cursor, words(MESSAGE, END, START, RETURN), MAX_HEAD_CHARS
-            )
-            if found == MESSAGE:
-                self._head = head
-                return
-            if CHANNEL in head:
-                self._scene.writer.begin_thoughts()
-                self._scene.writer.thought(MARKUP.sub("", head))
+        """Everything up to a message's text, or up to where another head begins instead."""
+        self._head, found = yield from upto(
+            self._scene.cursor, words(MESSAGE, END, START, RETURN), MAX_HEAD_CHARS
+        )
+        self._has_body = found == MESSAGE
+        if self._has_body:
+            return
+        text = MARKUP.sub("", self._head).removeprefix("assistant").strip()
+        if text:
+            if CHANNEL not in self._head:
+                raise NotThisError
+            self._scene.writer.begin_thoughts()
+            self._scene.writer.thought(text)
 
     def _body(self) -> Reading[None]:
         writer = self._scene.writer

@@ -21,7 +21,7 @@ from inference.text.answer.cursor import (
     word,
     words,
 )
-from inference.text.answer.events import AnswerEvent
+from inference.text.answer.events import AnswerEvent, Text
 from inference.text.answer.families import AnswerFormat, ReasoningTags, Section
 from inference.text.answer.formats import CallFormat
 from inference.text.answer.harmony import HarmonyReader
@@ -55,7 +55,9 @@ class AnswerParser:
             else _AnswerReader(format_, self._scene).read()
         )
         self._reading: Reading[None] | None = reading
+        self._unsaid = ""
         self.push(opened)
+        self._unsaid = opened
 
     @property
     def scanned(self) -> int:
@@ -67,7 +69,7 @@ class AnswerParser:
         if text:
             self._cursor.feed(text)
             self._go_on()
-        return self._writer.taken()
+        return self._events()
 
     def finish(self, reason: FinishReason = "stop") -> list[AnswerEvent]:
         """What is left at the end. At a limit ("length"), a call that was only beginning is
@@ -76,7 +78,17 @@ class AnswerParser:
         self._cursor.close()
         self._go_on()
         self._writer.finish()
-        return self._writer.taken()
+        return self._events()
+
+    def _events(self) -> list[AnswerEvent]:
+        """The new events, without what the prompt said."""
+        events = self._writer.taken()
+        if events and self._unsaid:
+            first, unsaid, self._unsaid = events[0], self._unsaid, ""
+            if isinstance(first, Text) and first.text.startswith(unsaid):
+                rest = first.text.removeprefix(unsaid)
+                return [Text(rest), *events[1:]] if rest else events[1:]
+        return events
 
     def _go_on(self) -> None:
         if self._reading is not None:

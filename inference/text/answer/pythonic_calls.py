@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 
 from inference.text.answer.cursor import NotThisError, Reading, Words, runs, space
-from inference.text.answer.formats import MAX_HEAD_CHARS
 from inference.text.answer.scene import Scene
 from inference.text.answer.values import PYTHON, quoted, value
 
 NAME = re.compile(r"[\w.\-]+")
+MAX_NAME_CHARS = 256
 SEPARATORS = re.compile(r"[\s,;]+")
 
 
@@ -66,7 +66,7 @@ def _name(scene: Scene) -> Reading[str]:
     cursor = scene.cursor
     yield from runs(cursor, SEPARATORS, _drop)
     held: list[str] = []
-    mark = cursor.mark(MAX_HEAD_CHARS)
+    mark = cursor.mark(MAX_NAME_CHARS)
     yield from runs(cursor, NAME, held.append)
     if not held:
         raise NotThisError

@@ -21,12 +21,13 @@ from inference.text.answer.cursor import (
     word,
     words,
 )
-from inference.text.answer.formats import MAX_HEAD_CHARS, Head
+from inference.text.answer.formats import Head
 from inference.text.answer.scene import Scene
 from inference.text.answer.tools import STRING, Tool, ValueText
 from inference.text.answer.values import quoted
 
-MAX_GAP_CHARS = 256  # white space between tags, where it decides what they are
+MAX_GAP_CHARS = 64  # white space between tags, where it decides what they are
+MAX_KEY_CHARS = 256  # with what else stands in a parameter's opening tag
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class _TaggedCall:
 
     def _head(self) -> Reading[tuple[str, str]]:
         parameter = self._parameter
-        text, _ = yield from upto(self._scene.cursor, words(parameter.head_end), MAX_HEAD_CHARS)
+        text, _ = yield from upto(self._scene.cursor, words(parameter.head_end), MAX_KEY_CHARS)
         found = parameter.head.fullmatch(text)
         if found is None:
             raise NotThisError
@@ -141,7 +142,7 @@ class _TaggedCall:
             if not (yield from runs(cursor, self._stops.plain, value.add)):
                 raise NotThisError
             if (yield from ahead(cursor, self._stops)) and (
-                yield from self._scene.attempt(self._end(), MAX_GAP_CHARS + MAX_HEAD_CHARS)
+                yield from self._scene.attempt(self._end(), MAX_GAP_CHARS + MAX_KEY_CHARS)
             ):
                 return
             value.add(cursor.take())
@@ -152,7 +153,7 @@ class _TaggedCall:
         own_line = self._format.lines and (yield from cursor.peek()) == "\n"
         if own_line:
             cursor.take()
-        mark = cursor.mark(MAX_GAP_CHARS + MAX_HEAD_CHARS)
+        mark = cursor.mark(MAX_GAP_CHARS + MAX_KEY_CHARS)
         found = yield from word(cursor, self._ends)
         if found == self._parameter.closer:
             mark = cursor.mark(MAX_GAP_CHARS)

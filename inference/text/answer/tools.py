@@ -6,6 +6,7 @@ string. Where it leaves that open, what is JSON is JSON, and the rest is a strin
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,11 @@ class Tools:
         for tool in tools:
             by_name.setdefault(tool.name, tool)
         return cls(by_name)
+
+    @functools.cached_property
+    def longest_name(self) -> int:
+        """Length of the longest name, in characters."""
+        return max(map(len, self.by_name), default=0)
 
     def find(self, name: str) -> Tool:
         """The tool that a model means by `name`.
