@@ -62,7 +62,7 @@ class Engine:
         self._config = config or EngineConfig()
         self._clock = clock or SystemClock()
         self._turns = GroupTurns()
-        self._scales: Scales = ()
+        self._scales: Scales | None = ()  # in use; None: nobody knows
         self._scheduler = PrefillScheduler(self._config)
         self._pace = PrefillPace(
             self._config, batch_len=backend.batch_len, ubatch_len=backend.ubatch_len
@@ -300,6 +300,7 @@ class Engine:
         has_pending = self._cache.has_pending
         try:
             if scales != self._scales:
+                self._scales = None
                 self._backend.use_adapters(scales)
                 self._scales = scales
             self._backend.decode(self._batch)
@@ -377,6 +378,7 @@ class Engine:
             self._advance_answer(sequence, outcome)
         if self._check is not None:
             self._check.run()
+            self._scales = None
 
     def _advance_prompt(self, item: Work) -> None:
         sequence, slot = item.sequence, item.sequence.slot

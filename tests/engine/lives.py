@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from inference.engine.adapters import adapter_plan
 from inference.engine.contract import Resume, SequenceRequest
 from inference.protocol.events import (
     Cancelled,
@@ -17,7 +18,15 @@ from inference.protocol.events import (
     Started,
     is_terminal,
 )
-from tests.engine.driving import draws_of, finished, ids_of, make_engine, run_one, text_of
+from tests.engine.driving import (
+    ADAPTERS,
+    draws_of,
+    finished,
+    ids_of,
+    make_engine,
+    run_one,
+    text_of,
+)
 
 NUM_SEQ_TOKENS = 100  # of a stream
 
@@ -111,13 +120,16 @@ class Life:
 
     def _common_len(self, other: Life) -> int:
         mine, theirs = self.request, other.request
-        if mine.adapters != theirs.adapters:
+        plans = [adapter_plan(ADAPTERS, one.adapters, one.tokens) for one in (mine, theirs)]
+        if plans[0].before != plans[1].before:
             return 0
         common = 0
         for left, right in zip(mine.tokens, theirs.tokens + other.said, strict=False):
             if left != right:
                 break
             common += 1
+        if plans[0] != plans[1]:
+            common = min([common, *(plan.start for plan in plans if plan.before != plan.after)])
         if mine.cache_scope != theirs.cache_scope:
             common = min(common, mine.public_len, theirs.public_len)
         return common

@@ -77,6 +77,7 @@ def test_they_are_told_as_loaded(engine: Engine) -> None:
     assert (other.name, other.scale) == ("second", 0.0)
     tokens = engine._backend.tokenizer.tokenize(INVOCATION, add_special=False, parse_special=True)
     assert activated.invocation == tuple(tokens)
+    assert activated.invocation_text == INVOCATION
     assert len({one.digest, other.digest, activated.digest}) == 3
 
 
