@@ -7,12 +7,17 @@ time-outs of Redis and the database, the sweep by a budget of its own, a downloa
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_shutting_down
+from celery.signals import worker_ready, worker_shutting_down
+from kombu.exceptions import OperationalError
 
-from inference.registry import download_job, downloads, generations
+from inference.registry import download_job, downloads, generations, scan
+from llamaweb.lib.errors import LlamawebError
+
+log = logging.getLogger(__name__)
 
 
 @shared_task(name="inference.tasks.generation_finalise")  # type: ignore[untyped-decorator]
@@ -37,6 +42,25 @@ def model_download(file_id: int) -> str:
 def model_download_sweep() -> int:
     """Look after downloads that wait or whose job was killed."""
     return downloads.model_download_sweep()
+
+
+@shared_task(name="inference.tasks.models_scan", expires=60)  # type: ignore[untyped-decorator]
+def models_scan() -> str:
+    """Look through the models directory; returns what came of it."""
+    try:
+        found = scan.models_scan()
+    except LlamawebError as error:
+        return error.message
+    return f"{found.num_models} models, {found.num_new} new, {found.num_missing} missing"
+
+
+@worker_ready.connect(weak=False)  # type: ignore[untyped-decorator]
+def _look_at_start(**_kwargs: Any) -> None:
+    """What was put into the models directory while nothing ran is there now."""
+    try:
+        models_scan.apply_async(expires=60)
+    except OperationalError:
+        log.warning("the models directory is looked through later: the broker is away")
 
 
 @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]

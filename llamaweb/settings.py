@@ -201,6 +201,11 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
         "schedule": 5.0,
         "options": {"expires": 5},
     },
+    "models-scan": {
+        "task": "inference.tasks.models_scan",
+        "schedule": 300.0,
+        "options": {"expires": 60},
+    },
     "turn-sweep": {
         "task": "conversations.tasks.turn_sweep",
         "schedule": 5.0,

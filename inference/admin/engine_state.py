@@ -8,6 +8,7 @@ from django.contrib.auth import get_user_model
 
 from inference import bus
 from inference.admin.measurements import measurement_lines
+from inference.admin.memory_lines import use_line
 from inference.models import ModelConfig
 from inference.queues.contract import SUPERVISOR_ID, EngineStatus, Load
 from inference.registry.config_services import can_load, can_unload, is_served
@@ -31,7 +32,8 @@ NUMBERS = (
 
 def engines_state() -> dict[str, Any]:
     """Every model with its engines and its queue. `error`: why nothing is known of the engines."""
-    rows = ModelConfig.objects.order_by("-is_default", "name").prefetch_related("calibrations")
+    rows = ModelConfig.objects.order_by("-is_default", "name").select_related("file")
+    rows = rows.defer("file__templates").prefetch_related("calibrations", "file__parts")
     configs = list(rows[:MAX_MODELS])
     queue, error = bus.sync_queue(), ""
     models = []
@@ -52,6 +54,7 @@ def _model(
 ) -> dict[str, Any]:
     engines = [s for s in statuses if s.engine_id != SUPERVISOR_ID and s.state != "stopped"]
     told = [s for s in statuses if s.engine_id == SUPERVISOR_ID and not s.is_silent]
+    shown = [_engine(status) for status in engines]
     return {
         "id": config.pk,
         "name": config.name,
@@ -61,12 +64,13 @@ def _model(
         "state": _state(config, engines),
         "reason": _reason(engines or told),
         "measured": measurement_lines(config),
+        "memory": use_line(config, max((int(e["memory_bytes"]) for e in shown), default=0)),
         "may": {
             "load": can_load(config),
             "drain": is_served(config),
             "unload": can_unload(config),
         },
-        "engines": [_engine(status) for status in engines],
+        "engines": shown,
         "queue": None if load is None else _queue(load),
     }
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.shortcuts import redirect
 from django.template.defaultfilters import filesizeformat
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
+from inference.admin.file_facts import facts_html, parts_html, summary, templates_html
 from inference.models import ModelFile
+from inference.registry.config_services import model_config_of
 from inference.registry.downloads import model_download_cancel, model_download_retry
 from inference.registry.files import model_file_delete
+from inference.registry.scan import ScanResult, models_scan
 from llamaweb.accounts.admin_base import Act, ReadOnlyAdmin, display, has_permission, who
 from llamaweb.lib.errors import LlamawebError
 
@@ -30,6 +35,30 @@ def _cancel(request: HttpRequest, file: ModelFile) -> str:
     return gettext("The download is cancelled.") if done else gettext("It had ended already.")
 
 
+def _serve(request: HttpRequest, file: ModelFile) -> str:
+    made = model_config_of(file=file, **who(request))
+    return gettext("%(name)s was added.") % {"name": made.name}
+
+
+def can_serve(file: ModelFile) -> bool:
+    """Whether a model can be made of it."""
+    return file.role == ModelFile.Role.MODEL and file.state == State.READY
+
+
+def _scanned(found: ScanResult) -> str:
+    said = ngettext("%(count)d model.", "%(count)d models.", found.num_models)
+    lines = [said % {"count": found.num_models}]
+    if found.num_new:
+        lines.append(gettext("%(count)d new.") % {"count": found.num_new})
+    if found.num_missing:
+        lines.append(gettext("%(count)d missing.") % {"count": found.num_missing})
+    lines += [
+        gettext("Left out: %(name)s, %(reason)s.") % {"name": name, "reason": reason}
+        for name, reason in found.skipped
+    ]
+    return " ".join(lines)
+
+
 def _retry(request: HttpRequest, file: ModelFile) -> str:
     done = model_download_retry(file=file, **who(request))
     return gettext("The download goes on.") if done else gettext("There is nothing to do.")
@@ -39,8 +68,9 @@ def _retry(request: HttpRequest, file: ModelFile) -> str:
 class ModelFileAdmin(ReadOnlyAdmin):
     """Files on this server and those on their way; new ones: "Add a model"."""
 
-    list_display = ("name", "status", "progress", "architecture", "used_by", "created_at")
-    list_filter = (("state", ChoicesDropdownFilter),)
+    list_display = ("name", "role", "status", "progress", "about", "used_by", "created_at")
+    list_filter = (("state", ChoicesDropdownFilter), ("role", ChoicesDropdownFilter))
+    list_before_template = "llamaweb/admin/scan.html"
     search_fields = ("path", "source_url", "config_name", "sha256")
     actions = ("cancel",)
     fields = (
@@ -51,17 +81,28 @@ class ModelFileAdmin(ReadOnlyAdmin):
         "path",
         "source",
         "sha256",
-        "architecture",
+        "role",
         "title",
-        "context_len",
-        "has_chat_template",
+        "facts_list",
+        "parts_list",
+        "template_list",
         "used_by",
         "is_owned",
         "created_by",
         "created_at",
     )
-    readonly_fields = ("name", "status_text", "progress", "source", "used_by")
+    readonly_fields = (
+        "name",
+        "status_text",
+        "progress",
+        "source",
+        "facts_list",
+        "parts_list",
+        "template_list",
+        "used_by",
+    )
     acts = (
+        Act("serve", _("Make a model of it"), _serve, is_open=can_serve),
         Act("cancel", _("Cancel"), _cancel, is_open=lambda file: file.is_open, is_dangerous=True),
         Act(
             "retry",
@@ -75,13 +116,37 @@ class ModelFileAdmin(ReadOnlyAdmin):
         js = ("llamaweb/downloads.js",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the models that use them."""
-        return super().get_queryset(request).prefetch_related("configs")
+        """Without the parts of models, and with the models that use them."""
+        found = super().get_queryset(request).filter(main=None).defer("templates")
+        return found.prefetch_related("configs", "parts")
 
     def get_urls(self) -> list[URLPattern]:
-        """One more address: how far the downloads are."""
-        view = self.admin_site.admin_view(self.progress_view)
-        return [path("progress/", view, name="inference_modelfile_progress"), *super().get_urls()]
+        """Two more addresses: how far the downloads are, and a look at the directory."""
+        progress = self.admin_site.admin_view(self.progress_view)
+        scan = self.admin_site.admin_view(self.scan_view)
+        return [
+            path("progress/", progress, name="inference_modelfile_progress"),
+            path("scan/", scan, name="inference_modelfile_scan"),
+            *super().get_urls(),
+        ]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """With the button that looks again."""
+        url = f"{self.admin_site.name}:inference_modelfile_scan"
+        may = has_permission(request, ModelFile, "change")
+        context = {"scan_url": reverse(url) if may else "", **(extra_context or {})}
+        return super().changelist_view(request, context)
+
+    def scan_view(self, request: HttpRequest) -> HttpResponse:
+        """Look through the models directory."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not has_permission(request, ModelFile, "change"):
+            raise PermissionDenied
+        self.say(request, lambda: _scanned(models_scan(**who(request))))
+        return redirect(f"{self.admin_site.name}:inference_modelfile_changelist")
 
     def progress_view(self, request: HttpRequest) -> JsonResponse:
         """The newest files' states and progress, for the script of the list."""
@@ -141,6 +206,26 @@ class ModelFileAdmin(ReadOnlyAdmin):
             file.error,
         )
 
+    @display(description=_("model"))
+    def about(self, file: ModelFile) -> str:
+        """Architecture, parameters, quantization."""
+        return summary(file)
+
+    @display(description=_("what it says of itself"))
+    def facts_list(self, file: ModelFile) -> str:
+        """Its header."""
+        return facts_html(file)
+
+    @display(description=_("its other files"))
+    def parts_list(self, file: ModelFile) -> str:
+        """Shards, and what lies beside it."""
+        return parts_html(file)
+
+    @display(description=_("chat template"))
+    def template_list(self, file: ModelFile) -> str:
+        """To be read."""
+        return templates_html(file)
+
     @display(description=_("source"))
     def source(self, file: ModelFile) -> str:
         """Where it came from, without what may be a secret."""
@@ -190,6 +275,7 @@ def percent(file: ModelFile) -> int:
 
 def amount(file: ModelFile) -> str:
     """How much of how much, for people."""
-    if file.state == State.READY or file.size is None:
-        return filesizeformat(file.size if file.size is not None else file.bytes_done)
+    if not file.is_open or file.size is None:
+        sizes = [part.size or 0 for part in file.parts.all() if part.role == ModelFile.Role.SHARD]
+        return filesizeformat(sum(sizes, file.bytes_done if file.size is None else file.size))
     return f"{filesizeformat(file.bytes_done)} / {filesizeformat(file.size)}"

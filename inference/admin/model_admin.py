@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import URLPattern, path
 from django.utils.html import format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from inference.admin.measurements import measurement_lines
+from inference.admin.memory_lines import memory_html, memory_view
 from inference.admin.model_forms import STARTER_FIELDS, AddModelForm, ChangeModelForm
 from inference.models import ModelConfig
 from inference.registry.calibrations import can_measure, model_measure
@@ -95,11 +98,15 @@ class ModelConfigAdmin(Admin):
         "status_text",
         "default",
         "file_name",
+        "memory",
         "measurement",
         "engine_class",
         "is_starter",
         "created_at",
     )
+
+    class Media:
+        js = ("llamaweb/memory.js",)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """A short form to add, all there is to change."""
@@ -108,6 +115,7 @@ class ModelConfigAdmin(Admin):
         served = ("name", "is_enabled", "num_slots", "context_len")
         ours = ("chat_template", "special_tokens", "adapters")
         machine = (
+            "memory",
             "measurement",
             "threads",
             "flash_attention",
@@ -130,6 +138,21 @@ class ModelConfigAdmin(Admin):
             *own,
             (_("About"), {"fields": ("engine_class", "is_starter", "created_at")}),
         ]
+
+    def get_urls(self) -> list[URLPattern]:
+        """One more address: the memory that what is typed would need."""
+        view = self.admin_site.admin_view(self.memory_view)
+        return [
+            path("<int:pk>/memory/", view, name="inference_modelconfig_memory"),
+            *super().get_urls(),
+        ]
+
+    def memory_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """See `memory_lines`."""
+        config = self.get_object(request, str(pk))
+        if config is None or not self.has_view_permission(request, config):
+            raise PermissionDenied
+        return memory_view(request, config)
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
@@ -229,6 +252,11 @@ class ModelConfigAdmin(Admin):
     def status_text(self, config: ModelConfig) -> str:
         """As in the list."""
         return self.status(config)[1]
+
+    @display(description=_("memory"))
+    def memory(self, config: ModelConfig) -> str:
+        """What it will need, and what there is."""
+        return memory_html(config)
 
     @display(description=_("default"), boolean=True, ordering="is_default")
     def default(self, config: ModelConfig) -> bool:

@@ -47,8 +47,9 @@ class AddModelForm(_Form):
         label=_("file or address"),
         max_length=PATH_LEN,
         help_text=_(
-            "The path of a GGUF file on this server (/models/x.gguf), or the address of one to "
-            "download (https://…). One file; a model in several parts has to be merged first."
+            "A GGUF file on this server: its path (/srv/x.gguf) or its name in the models "
+            "directory (x.gguf), of a model in several files the first; or the address of one to "
+            "download (https://…)."
         ),
         widget=UnfoldAdminTextInputWidget,
     )

@@ -7,16 +7,19 @@ the engine.
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from inference.models import ModelConfig, ModelFile
+from inference.models import MODEL_NAME_LEN, ModelConfig, ModelFile
 from inference.protocol.cache_types import check_cache_types
 from inference.registry.adapters import adapters_check
-from inference.registry.files import file_add, file_check
+from inference.registry.config_checks import purpose_check, serving_check
+from inference.registry.files import file_add, file_check, model_facts, ready_check
 from inference.registry.selectors import DEFAULT_NAMES
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
@@ -89,7 +92,14 @@ def model_config_add(
 def config_of_file(
     file: ModelFile, *, name: str, load: bool, actor: User | None, address: str | None = None
 ) -> ModelConfig:
-    """A model of a `ready` file, under a checked name; in a transaction."""
+    """A model of a `ready` file, under a checked name; in a transaction.
+
+    Raises:
+        InvalidError: it isn't one that answers.
+    """
+    facts = model_facts(file)
+    if facts is not None:
+        purpose_check(facts)
     config = ModelConfig.objects.create(
         name=name,
         file=file,
@@ -110,6 +120,32 @@ def config_of_file(
         wanted=config.wanted,
     )
     return config
+
+
+def model_config_of(
+    *, file: ModelFile, actor: User | None = None, address: str | None = None
+) -> ModelConfig:
+    """A model of a file that is known already, under a free name like the file's; not loaded.
+
+    Raises:
+        InvalidError: it can't be loaded, or isn't a model that answers.
+    """
+    with transaction.atomic():
+        row = ModelFile.objects.select_for_update().get(pk=file.pk)
+        ready_check(row)
+        if row.role != ModelFile.Role.MODEL or row.main_id is not None:
+            raise InvalidError(f"{row} is no model by itself")
+        name = free_name(str(row))
+        return config_of_file(row, name=name, load=False, actor=actor, address=address)
+
+
+def free_name(wanted: str) -> str:
+    """A name that a model can be called by and that nobody has, as close to `wanted` as can be."""
+    stem = re.sub(r"[^A-Za-z0-9._:/-]+", "-", wanted.removesuffix(".gguf")).strip("-._:/")
+    stem = stem[: MODEL_NAME_LEN - 8] or "model"
+    taken = {*DEFAULT_NAMES, *ModelConfig.objects.values_list("name", flat=True)}
+    names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
+    return next(name for name in names if name not in taken and name.lower() not in DEFAULT_NAMES)
 
 
 def model_config_change(
@@ -165,6 +201,9 @@ def change_check(before: ModelConfig, after: ModelConfig, changed: list[str]) ->
         cache_type_v=after.cache_type_v,
         flash_attention=after.flash_attention,
     )
+    facts = None if after.file is None else model_facts(after.file)
+    if facts is not None:
+        serving_check(facts, {name: getattr(after, name) for name in FIELDS})
 
 
 def architecture_of(config: ModelConfig) -> str:
@@ -254,7 +293,7 @@ def model_load(*, config: ModelConfig, **who: Any) -> bool:
     """Have an engine run for it. False: it was wanted already.
 
     Raises:
-        InvalidError: it is disabled.
+        InvalidError: it is disabled, or its file isn't whole.
     """
     return _want(config, Wanted.LOADED, AuditAction.MODEL_LOADED, **who)
 
@@ -283,6 +322,8 @@ def _want(
             return False
         if wanted == Wanted.LOADED and not row.is_enabled:
             raise InvalidError(f"{row.name} is disabled; enable it first")
+        if wanted == Wanted.LOADED and row.file is not None:
+            ready_check(row.file)
         ModelConfig.objects.filter(pk=row.pk).update(wanted=wanted)
         audit_record(action=action, actor=actor, target=row, address=address, name=row.name)
     return True

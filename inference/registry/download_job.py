@@ -196,17 +196,18 @@ class _Job:
             self._make_config()
 
     def _make_config(self) -> None:
-        """The model that was asked for; a name taken meanwhile leaves the file without one."""
+        """The model that was asked for; a name taken meanwhile, or a file that holds no model that
+        answers, leaves the file without one."""
         row = ModelFile.objects.select_related("created_by").get(pk=self.row.pk)
         if not row.config_name:
             return
+        name, load = row.config_name, row.load_when_ready
         try:
-            name_check(row.config_name)
+            name_check(name)
+            config_of_file(row, name=name, load=load, actor=row.created_by)
         except InvalidError as error:
             message = f"no model was made of it: {error.message}"[:ERROR_LEN]
             ModelFile.objects.filter(pk=row.pk).update(error=message)
-            return
-        config_of_file(row, name=row.config_name, load=row.load_when_ready, actor=row.created_by)
 
     def _note(self) -> None:
         """With every piece: once a second write it down, look at the disk and for a cancel."""

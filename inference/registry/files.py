@@ -15,16 +15,17 @@ from inference.registry.gguf.errors import GgufError
 from inference.registry.gguf.facts import GgufFacts, facts_from_plain, facts_to_plain
 from inference.registry.gguf.header import GgufHeader
 from inference.registry.model_sets import FoundFile, ModelSet, together
-from inference.registry.readings import Reading, model_read, models_dir, place_of
+from inference.registry.readings import Reading, model_read, models_dir, opened_file, place_of
 from inference.registry.templates import template_facts
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import FailedError, InvalidError
 
 if TYPE_CHECKING:
     from llamaweb.accounts.models import User
 
 State = ModelFile.State
+Role = ModelFile.Role
 ERROR_LEN = 500
 MAX_KEPT_TEMPLATE_CHARS = 256 * 1024  # of all of a file's templates together
 # What can't be served by itself, and what it is.
@@ -101,8 +102,40 @@ def model_facts(file: ModelFile) -> GgufFacts | None:
     facts = facts_of(file)
     if facts is None or facts.split.count == 1:
         return facts
-    parts = [facts_of(part) for part in file.parts.all() if part.role == ModelFile.Role.SHARD]
+    parts = [facts_of(part) for part in file.parts.all() if part.role == Role.SHARD]
     return together(facts, [part for part in parts if part is not None])
+
+
+def ready_check(file: ModelFile) -> None:
+    """Whether a model can be loaded, as far as its row says.
+
+    Raises:
+        InvalidError: it isn't there, or not whole; the message says what is wrong.
+    """
+    if file.state != State.READY:
+        state = State(file.state).label
+        raise InvalidError(f"{file} can't be loaded ({state}): {file.error or 'not ready'}")
+
+
+def loadable_path(file: ModelFile) -> Path:
+    """Where an engine finds a model, after one more look at its files.
+
+    Raises:
+        FailedError: one of them is gone, a link, or not a regular file.
+    """
+    names = [file.path, *(part.path for part in file.parts.all() if part.role == Role.SHARD)]
+    for name in names:
+        try:
+            with opened_file(Path(name)):
+                continue
+        except (OSError, InvalidError) as error:
+            raise FailedError(f"{Path(name).name}: {reason_of(error)}") from error
+    return Path(file.path)
+
+
+def reason_of(error: OSError | InvalidError) -> str:
+    """Why a file can't be used."""
+    return error.message if isinstance(error, InvalidError) else error.strerror or "it failed"
 
 
 def header_values(header: GgufHeader, can: dict[str, Any] | None = None) -> dict[str, Any]:

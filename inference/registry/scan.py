@@ -18,7 +18,7 @@ from django.db import transaction
 
 from inference.models import ModelFile
 from inference.registry.download_job import final_path
-from inference.registry.files import ERROR_LEN, NOT_ALONE, State, facts_of, set_store
+from inference.registry.files import ERROR_LEN, NOT_ALONE, State, facts_of, reason_of, set_store
 from inference.registry.model_dir import Entry, entries, opened_in
 from inference.registry.model_sets import FoundFile, ModelSet, group
 from inference.registry.readings import Reading, model_read, models_dir, reading_of, unchanged
@@ -182,8 +182,3 @@ def _look_elsewhere(result: ScanResult) -> None:
         else:
             result.num_read += len(readings)
             set_store(replace(one, label=row.label), path.parent, readings)
-
-
-def reason_of(error: OSError | InvalidError) -> str:
-    """Why a file can't be used."""
-    return error.message if isinstance(error, InvalidError) else error.strerror or "it failed"

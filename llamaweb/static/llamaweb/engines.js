@@ -92,6 +92,8 @@
     field(card, "reason").hidden = !model.reason;
     setText(field(card, "measured"), model.measured.join("\n"));
     field(card, "measured").hidden = model.measured.length === 0;
+    setText(field(card, "memory"), model.memory);
+    field(card, "memory").hidden = !model.memory;
     field(card, "table").hidden = model.engines.length === 0;
     drawEngines(field(card, "engines"), model.engines);
     drawQueue(card, model.queue);

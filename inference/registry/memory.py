@@ -1,0 +1,184 @@
+"""What a model will need of memory, told from its header and how it is to be served. Pure.
+
+Weights, keys and values and states are counted as llama.cpp allocates them. Buffers of computing
+follow the shapes of its graphs: the largest of attention, feed-forward and output of one
+micro-batch. What the vocabulary and the process take was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from inference.protocol.cache_types import needs_flash_attention
+from inference.registry.gguf.facts import GgufFacts
+from inference.registry.gguf.kinds import row_bytes
+
+DEFAULT_CONTEXT_LEN: Final = 8192  # these three as inference.engine.llama_load has them
+FLASH_MIN_HEAD_LEN: Final = 128
+SWA_FULL: Final = True
+CELLS_PAD: Final = 256
+FLOAT_BYTES: Final = 4
+TOKEN_BYTES, MERGE_BYTES = 120, 130  # of a vocabulary, in tables by text and by number
+PROCESS_BYTES: Final = 64 * 1024 * 1024  # Python, numpy, llama.cpp and what they import
+
+PartName: TypeAlias = Literal[
+    "weights", "kv", "state", "compute", "output", "vocabulary", "adapters", "process", "cache"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a model is to be served, as far as memory goes; as in `EngineSpec`.
+
+    `context_len`: tokens a slot, 0 as there. `gpu_layers`: -1 for all. `adapter_bytes`: of files
+    loaded beside it. `cache_bytes`: the bound of the prompt cache in host memory.
+    """
+
+    num_slots: int = 4
+    context_len: int = 0
+    ubatch_len: int = 512
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
+    kv_unified: bool = False
+    pool_contexts: int = 1
+    flash_attention: str = "auto"
+    swa_full: bool = SWA_FULL
+    gpu_layers: int = 0
+    adapter_bytes: int = 0
+    cache_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes that something takes in host memory and on devices."""
+
+    name: PartName
+    host: int = 0
+    device: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """All parts. `num_cells`: tokens that one stream has room for."""
+
+    parts: tuple[Part, ...]
+    num_cells: int
+
+    @property
+    def host_bytes(self) -> int:
+        """Of host memory, at most: with a full prompt cache."""
+        return sum(part.host for part in self.parts)
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Of host memory, before the prompt cache holds anything."""
+        return self.host_bytes - self.part("cache").host
+
+    @property
+    def device_bytes(self) -> int:
+        """Of all devices together."""
+        return sum(part.device for part in self.parts)
+
+    def part(self, name: PartName) -> Part:
+        """One of them."""
+        return next((part for part in self.parts if part.name == name), Part(name))
+
+
+def estimate(facts: GgufFacts, serving: Serving) -> Estimate:
+    """What an engine will need. `facts`: of all shards together."""
+    cells = num_cells(facts, serving)
+    first = _first_on_device(facts, serving)
+    uses_device = first <= facts.num_layers
+    compute = _compute_bytes(facts, serving, cells)
+    kv = kv_bytes(facts, serving)
+    state = [n * FLOAT_BYTES * max(1, serving.num_slots) for n in facts.layers.state]
+    tokens = facts.tokens
+    return Estimate(
+        parts=(
+            _weights(facts, first),
+            Part("kv", sum(kv[:first]), sum(kv[first:])),
+            Part("state", sum(state[:first]), sum(state[first:])),
+            Part("compute", 0 if uses_device else compute, compute if uses_device else 0),
+            Part("output", tokens.num * serving.num_slots * FLOAT_BYTES),
+            Part("vocabulary", tokens.num * TOKEN_BYTES + tokens.num_merges * MERGE_BYTES),
+            Part("adapters", serving.adapter_bytes),
+            Part("process", PROCESS_BYTES),
+            Part("cache", serving.cache_bytes),
+        ),
+        num_cells=cells,
+    )
+
+
+def num_cells(facts: GgufFacts, serving: Serving) -> int:
+    """Tokens that a stream has room for: a slot's, or all slots' in one pool."""
+    context_len = serving.context_len or DEFAULT_CONTEXT_LEN
+    if facts.context_len:
+        context_len = min(context_len, facts.context_len)
+    return _padded(context_len * (serving.pool_contexts if serving.kv_unified else 1))
+
+
+def kv_bytes(facts: GgufFacts, serving: Serving) -> list[int]:
+    """Bytes of keys and values, layer by layer, of all streams."""
+    layers, cells = facts.layers, num_cells(facts, serving)
+    sharing = serving.num_slots if serving.kv_unified else 1
+    window = _padded(facts.heads.window_len * sharing + serving.ubatch_len)
+    seen = cells if serving.swa_full else min(cells, window)
+    # Without flash attention values lie transposed, in rows of one length for all layers.
+    is_flash = uses_flash(facts, serving)
+    found = []
+    for layer, keys in enumerate(layers.keys):
+        values = layers.values[layer]
+        width = values if is_flash or not values else layers.max_values
+        row = row_bytes(serving.cache_type_k, keys) + row_bytes(serving.cache_type_v, width)
+        held = seen if layers.is_windowed[layer] else cells
+        found.append(row * held * (serving.num_slots // sharing))
+    return found
+
+
+def uses_flash(facts: GgufFacts, serving: Serving) -> bool:
+    """Whether attention is computed in one piece, where nobody has measured or decided."""
+    if serving.flash_attention != "auto":
+        return serving.flash_attention == "on"
+    if needs_flash_attention(serving.cache_type_v) or serving.gpu_layers:
+        return True
+    return facts.heads.key_len >= FLASH_MIN_HEAD_LEN
+
+
+def _first_on_device(facts: GgufFacts, serving: Serving) -> int:
+    """The first layer on a device; the output counts as the one behind the last."""
+    wanted = facts.num_layers + 1 if serving.gpu_layers < 0 else serving.gpu_layers
+    return max(0, facts.num_layers + 1 - wanted)
+
+
+def _weights(facts: GgufFacts, first: int) -> Part:
+    """The mapped file; what goes to a device isn't kept."""
+    weights = facts.weights
+    device = sum(weights.layer_bytes[first:])
+    if first <= facts.num_layers:
+        device += weights.output_bytes
+    host = facts.size - device
+    if first <= facts.num_layers and not weights.output_bytes:
+        device += weights.input_bytes  # a second copy of the embeddings, as output
+    return Part("weights", host, device)
+
+
+def _compute_bytes(facts: GgufFacts, serving: Serving, cells: int) -> int:
+    """Of one micro-batch: scores and masks over all cells, or a layer's widest numbers."""
+    heads, layers = facts.heads, facts.layers
+    is_flash = uses_flash(facts, serving)
+    width = facts.embedding_len
+    query = heads.num * heads.key_len
+    held = max(layers.keys, default=0) + max(layers.values, default=0)
+    num_masks = len(set(layers.is_windowed)) if any(layers.keys) else 0
+    masks = num_masks * cells * (FLOAT_BYTES // 2 if is_flash else FLOAT_BYTES)
+    scores = 0 if is_flash or not num_masks else heads.num * cells * FLOAT_BYTES
+    attention = scores + (3 * query + width + 5 * held // 2) * FLOAT_BYTES
+    inner = facts.feed_forward_len * max(1, facts.experts.num_used + facts.experts.num_shared)
+    forward = (3 * inner + (4 + facts.experts.num_used) * width) * FLOAT_BYTES
+    output = facts.tokens.num * serving.num_slots * FLOAT_BYTES
+    return max(serving.ubatch_len * (masks + max(attention, forward)), output)
+
+
+def _padded(num: int) -> int:
+    return -(-num // CELLS_PAD) * CELLS_PAD
