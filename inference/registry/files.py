@@ -211,18 +211,16 @@ def _values(reading: Reading | None) -> dict[str, Any]:
 def _row_store(
     path: Path, main: ModelFile | None, values: dict[str, Any], created_by: User | None
 ) -> tuple[ModelFile, bool]:
-    row = ModelFile.objects.select_for_update().filter(path=str(path), main=main).first()
-    if row is None:
-        return (
-            ModelFile.objects.create(path=str(path), main=main, created_by=created_by, **values),
-            True,
-        )
+    """The row of a file, made or brought up to date; whether it was made."""
+    row, is_new = ModelFile.objects.get_or_create(
+        path=str(path), main=main, defaults={**values, "created_by": created_by}
+    )
     changed = [name for name, value in values.items() if getattr(row, name) != value]
     for name in changed:
         setattr(row, name, values[name])
     if changed:
         row.save(update_fields=[*changed, "updated_at"])
-    return row, False
+    return row, is_new
 
 
 def model_file_delete(

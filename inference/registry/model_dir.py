@@ -97,7 +97,10 @@ def _collect(descriptor: int, path: PurePosixPath, found: list[Entry], left: lis
                     f"the models directory has more than {MAX_FILES:,} models or "
                     f"{MAX_ENTRIES:,} files"
                 )
-            if item.name.startswith(".") or not _is_text(item.name):
+            if item.name.startswith("."):
+                continue
+            if not _is_text(item.name):
+                found.append(Entry(path / ascii(item.name), problem="its name is no text in UTF-8"))
                 continue
             if item.name.lower().endswith(SUFFIX) and not item.is_dir(follow_symlinks=False):
                 found.append(_entry(descriptor, path / item.name))

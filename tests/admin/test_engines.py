@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from inference.models import ModelConfig
 from inference.protocol.requests import GenerateRequest, TextPrompt
 from inference.queues.contract import Beat
 from inference.queues.memory import MemoryQueue
+from inference.registry.config_services import model_config_add
 from llamaweb.accounts.models import AuditEvent, User
 from llamaweb.lib.errors import UnavailableError
+from tests.registry.gguf_files import model
 
 pytestmark = pytest.mark.django_db
 STATE = "/admin/engines/state/"
@@ -70,6 +73,18 @@ def test_an_engine_and_its_queue(
     owners = [(item["name"], item["count"]) for item in state["queue"]["owners"]]
     assert owners == [("alice", 2), ("key:9", 1)]
     assert state["may"] == {"load": False, "drain": True, "unload": True}
+
+
+def test_memory_in_use_stands_beside_what_was_expected(
+    admin: Client, queue: MemoryQueue, models_dir: Path
+) -> None:
+    (models_dir / "tiny.gguf").write_bytes(model())
+    model_config_add(name="tiny", path="tiny.gguf")
+    queue.beat("tiny", Beat("tiny-abc", "loading", 0, (), info={}))
+    assert state_of(admin)["memory"] == ""
+    queue.beat("tiny", Beat("tiny-abc", "ready", 0, (), info={"memory_bytes": 70 * 2**20}))
+    assert state_of(admin)["memory"].startswith("memory: 70.0\xa0MB in use, 8")
+    assert state_of(admin)["memory"].endswith("MB expected")  # up to a full prompt cache
 
 
 def test_what_the_supervisor_knows(admin: Client, config: ModelConfig, queue: MemoryQueue) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.registry import gguf_files
 from tests.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -19,6 +20,8 @@ WAIT_S = 60.0
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("admin") / "data"
+    (folder / "models").mkdir(parents=True, mode=0o700)
+    (folder / "models" / "tiny.gguf").write_bytes(gguf_files.model())
     with Stack(folder, env={"LLAMAWEB_MOCK_DELAY_MS": "10"}) as made:
         made.wait_ready()
         yield made
@@ -88,12 +91,16 @@ def test_draining_lets_an_answer_end(stack: Stack, key: str) -> None:
     wait_for("answers again", lambda: ask(stack, key, "hello")[0] == 200, WAIT_S)
 
 
+def test_what_lies_in_the_models_directory_is_listed_from_the_start(stack: Stack) -> None:
+    listed = "from inference.models import ModelFile as F; print(*F.objects.values_list('label'))"
+    wait_for("the jobs have looked", lambda: "tiny" in _shell(stack, listed), WAIT_S)
+
+
 def _running(stack: Stack) -> int:
-    shown = stack.manage(
-        "shell",
-        "-v",
-        "0",
-        "-c",
-        "from inference import bus; print(bus.sync_queue().load('mock').running)",
+    return int(
+        _shell(stack, "from inference import bus; print(bus.sync_queue().load('mock').running)")
     )
-    return int(shown.strip().splitlines()[-1])
+
+
+def _shell(stack: Stack, code: str) -> str:
+    return (stack.manage("shell", "-v", "0", "-c", code).strip().splitlines() or [""])[-1]

@@ -171,8 +171,12 @@ def test_what_is_no_file_is_skipped(models_dir: Path) -> None:
     (models_dir / "folder.gguf").mkdir()
     put(models_dir, ".hidden/x.gguf", model())
     put(models_dir, "notes.txt", b"x")
+    Path(os.fsdecode(bytes(models_dir) + b"/\xff.gguf")).write_bytes(model())
     result = models_scan()
-    assert result.skipped == [("pipe.gguf", "it is not a regular file")]
+    assert dict(result.skipped) == {
+        "pipe.gguf": "it is not a regular file",
+        r"'\udcff.gguf'": "its name is no text in UTF-8",
+    }
     assert not ModelFile.objects.exists()
 
 
