@@ -46,7 +46,7 @@ RULES: tuple[tuple[tuple[str, ...], AnswerFormat], ...] = (
 )
 
 
-@functools.lru_cache(64)
+@functools.lru_cache(16)
 def answer_format(template: str) -> AnswerFormat:
     """How answers to prompts of `template` are written; `GENERIC` where it shows no tools."""
     form = next((form for texts, form in RULES if all(t in template for t in texts)), f.GENERIC)

@@ -26,8 +26,8 @@ NUM_OUTPUTS = 469
 NUM_EXACT = 460  # the rest differs in white space around content
 NUM_RANDOM_CUTTINGS = 20
 # Two-way cuts are made everywhere, but for the middle of long outputs, which is one long value.
-EDGE_CHARS = 250
-MIDDLE_STEP = 16
+EDGE_CHARS = 200
+MIDDLE_STEP = 32
 
 # A list of two calls, cut inside the second: the first is kept here, as it is everywhere else.
 KEPT = "llama/l4-truncated-missing-close-bracket"
@@ -57,7 +57,8 @@ TEMPLATES = (
 FIXTURES = [pytest.param(fixture, id=fixture.id) for fixture in load_fixtures()]
 
 
-def _format(fixture: Fixture) -> AnswerFormat:
+def format_for(fixture: Fixture) -> AnswerFormat:
+    """The format of the model that wrote it."""
     model = fixture.models[0]
     if model.endswith("Magistral-Small-2506"):  # its tags are text, and llama.cpp has no template
         return replace(MISTRAL, reasoning=THINK)
@@ -81,7 +82,7 @@ class _Recorded:
 
     def __init__(self, fixture: Fixture) -> None:
         self.text = fixture.raw_output
-        self._form = _format(fixture)
+        self._form = format_for(fixture)
         self._tools: list[Tool] = tools_of(fixture.tools)
         self._opened = self._form.opened_by(_prompt(fixture))
         self._finish = "length" if "truncated" in fixture.tags else "stop"
