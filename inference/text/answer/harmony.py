@@ -7,7 +7,6 @@ is nobody's to read and is left out; a head that makes no sense counts as reason
 
 from __future__ import annotations
 
-import contextlib
 import re
 
 from inference.text.answer.cursor import (
@@ -60,11 +59,18 @@ class HarmonyReader:
                 announced = bool(found)
 
     def _ends_here(self) -> Reading[bool]:
-        """Whether the answer was cut inside a head."""
-        with contextlib.suppress(NotThisError):
-            yield from upto(self._scene.cursor, words(MESSAGE), MAX_HEAD_CHARS)
-        self._scene.cursor.settle()
-        return not (yield from self._scene.cursor.peek())
+        """Whether the answer was cut inside a head, which is left out then."""
+        cursor = self._scene.cursor
+        mark = cursor.mark(MAX_HEAD_CHARS)
+        try:
+            found = yield from until(cursor, words(MESSAGE), _leave_out)
+        except NotThisError:
+            found = MESSAGE
+        if found:
+            cursor.back(mark)
+            return False
+        cursor.unmark(mark)
+        return True
 
     def _read_head(self) -> Reading[None]:
         """Everything up to a message's text, or up to where another head begins instead."""
@@ -126,4 +132,4 @@ class HarmonyReader:
 
 
 def _leave_out(_: str) -> None:
-    """A message for somebody who isn't there."""
+    """What nobody is to read."""

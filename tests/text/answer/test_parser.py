@@ -19,6 +19,7 @@ from inference.text.answer.events import (
 from inference.text.answer.families import (
     COMMAND_R7B,
     GENERIC,
+    HARMONY,
     HERMES,
     KIMI_K2,
     LLAMA,
@@ -185,6 +186,14 @@ def test_white_space_stays_between_words_and_goes_next_to_markup() -> None:
     assert whole(read(HERMES, f"\n{call}\n", tools=TOOLS)).text == ""
     assert whole(read(HERMES, "\n a \n\n", tools=TOOLS)).text == "\n a \n\n"
     assert whole(read(HERMES, "a" + " " * 5000, tools=TOOLS)).text == "a" + " " * 5000
+
+
+def test_a_head_too_long_to_be_one_is_text() -> None:
+    text = "so " * 200
+
+    for finish in ("stop", "length"):
+        answer = whole(read(HARMONY, f"<|channel|>final {text}", tools=TOOLS, finish=finish))
+        assert answer.text.split() == ["final", *text.split()]
 
 
 def test_nothing_is_nothing() -> None:
