@@ -14,7 +14,7 @@ PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loa
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat bench-engine llama-server faults screenshots messages lock clean
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat bench-engine llama-server faults equality soak screenshots messages lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,12 @@ llama-server: install-dev ## Build llama-server from the locked llama.cpp; print
 
 faults: install-dev ## Kill processes in the middle of answers, N schedules (N=50)
 	@$(BIN)/python -m tests.faults --schedules $(N) $(ARGS)
+
+equality: install-dev ## Compare every way to an answer with a plain run, both models (an hour)
+	@$(BIN)/python -m tests.model.prove_equality --write $(ARGS)
+
+soak: install-dev ## Random traffic for 20 minutes: does anything stay behind?
+	@$(BIN)/python -m tests.soak --write $(ARGS)
 
 screenshots: install-dev ## Draw docs/screenshots anew
 	@$(BIN)/python -m tests.browser.screenshots

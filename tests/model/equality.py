@@ -118,6 +118,7 @@ class Subject:
             tuple(tokenizer.tokenize(text, add_special=True, parse_special=True))
             for text in prompts
         ]
+        self.ends = tuple(tokenizer.end_tokens)
         engine.close()
         plain = PlainRun(self.spec)
         self.answers = [

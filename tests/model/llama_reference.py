@@ -33,15 +33,28 @@ class Choice:
     gap: float
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How tokens are cut into batches: it changes nothing but how kernels cut and round the work.
+
+    `copies`: the same sequence that many times side by side, in a stream each; the first one
+    counts. `piece_len`: tokens of a sequence in a batch, 0: as many as there is room for.
+    """
+
+    copies: int = 1
+    piece_len: int = 0
+
+
+PLAIN = Shape()
+
+
 class PlainRun:
     """A model and a context, set up as `spec` sets up a slot of an engine.
 
-    `copies`: the same sequence that many times side by side, in a stream each; the first one
-    counts. `piece_len`: prompt tokens of a sequence in a batch, 0: as many as there is room for.
-    Neither changes what is computed, only how the library's kernels cut and round it.
+    `max_copies`: of the shapes that are asked for.
     """
 
-    def __init__(self, spec: EngineSpec, *, copies: int = 1, piece_len: int = 0) -> None:
+    def __init__(self, spec: EngineSpec, *, max_copies: int = 1) -> None:
         init_library()
         model_params = llama_cpp.llama_model_default_params()
         model_params.n_gpu_layers = 0
@@ -50,9 +63,9 @@ class PlainRun:
         self._model: Any = llama_cpp.llama_model_load_from_file(path, model_params)
         assert self._model, "the model can't be loaded"
         params = llama_cpp.llama_context_default_params()
-        params.n_ctx = spec.context_len * copies
+        params.n_ctx = spec.context_len * max_copies
         params.n_batch, params.n_ubatch = spec.batch_len, min(spec.ubatch_len, spec.batch_len)
-        params.n_seq_max = params.n_outputs_max = copies
+        params.n_seq_max = params.n_outputs_max = max_copies
         params.n_threads = params.n_threads_batch = spec.threads
         params.flash_attn_type = FLASH[spec.flash_attention]
         params.swa_full = True
@@ -61,8 +74,7 @@ class PlainRun:
         self._memory = llama_cpp.llama_get_memory(self._context)
         self._vocab = llama_cpp.llama_model_get_vocab(self._model)
         self._vocab_len = int(llama_cpp.llama_vocab_n_tokens(self._vocab))
-        self._copies = copies
-        self._piece_len = min(piece_len or spec.batch_len, spec.batch_len // copies)
+        self._batch_len = spec.batch_len
         self._batch: Any = llama_cpp.llama_batch_init(spec.batch_len, 0, 1)
 
     def is_end(self, token_id: int) -> bool:
@@ -79,13 +91,20 @@ class PlainRun:
             chosen.append(Choice(best, float(logits[best]) - second))
             if len(chosen) == max_tokens or self.is_end(best):
                 return chosen
-            logits = self._decode([best], len(prompt) + len(chosen) - 1)
+            logits = self._decode([best], len(prompt) + len(chosen) - 1, 1)
 
-    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """Logits behind `tokens`, computed from an empty memory; good until the next call."""
+    def logits(
+        self, prompt: Sequence[int], answer: Sequence[int] = (), shape: Shape = PLAIN
+    ) -> NDArray[np.float32]:
+        """Logits behind `prompt`, and `answer` token by token, computed from an empty memory; good
+        until the next call."""
         llama_cpp.llama_memory_clear(self._memory, True)
-        for start in range(0, len(tokens), self._piece_len):
-            logits = self._decode(tokens[start : start + self._piece_len], start)
+        most = self._batch_len // shape.copies
+        piece_len = min(shape.piece_len or most, most)
+        for start in range(0, len(prompt), piece_len):
+            logits = self._decode(prompt[start : start + piece_len], start, shape.copies)
+        for position, token in enumerate(answer, len(prompt)):
+            logits = self._decode([token], position, shape.copies)
         return logits
 
     def close(self) -> None:
@@ -94,9 +113,9 @@ class PlainRun:
         llama_cpp.llama_free(self._context)
         llama_cpp.llama_model_free(self._model)
 
-    def _decode(self, piece: Sequence[int], start: int) -> NDArray[np.float32]:
+    def _decode(self, piece: Sequence[int], start: int, copies: int) -> NDArray[np.float32]:
         batch, row = self._batch, 0
-        for seq_id in range(self._copies):
+        for seq_id in range(copies):
             for index, token in enumerate(piece):
                 batch.token[row], batch.pos[row] = token, start + index
                 batch.n_seq_id[row], batch.seq_id[row][0] = 1, seq_id
