@@ -17,7 +17,6 @@ from inference.engine.prefix import Activation, CacheKey, Prefix
 from inference.engine.samplers import build_sampler
 from inference.engine.shifting import MAX_SHIFTED_CONTEXTS
 from inference.engine.stopping import Answer, Ended
-from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import BusyError, InvalidError, NotSupportedError, TooLongError
 
 RETRY_AFTER_S = 1.0
@@ -120,12 +119,6 @@ def _belonging(request: SequenceRequest, backend: Backend, plan: AdapterPlan) ->
         request.context.conversation,
         activation,
     )
-
-
-def begins_with_bos(request: SequenceRequest, tokenizer: Tokenizer) -> bool:
-    """Whether the prompt begins with the beginning-of-text token."""
-    bos = tokenizer.bos_token.encode()
-    return bool(bos) and tokenizer.piece(request.tokens[0], special=True) == bos
 
 
 def _replay(request: SequenceRequest, sampler: Sampler, answer: Answer) -> Ended | None:

@@ -12,7 +12,7 @@ from inference.engine.backend import Backend
 from inference.engine.batch import Batch, count_ubatches
 from inference.engine.cache_check import CacheCheck
 from inference.engine.config import EngineConfig
-from inference.engine.constraints import ConstraintError
+from inference.engine.context_shift import ContextShift
 from inference.engine.contract import EngineEvent, SequenceRequest
 from inference.engine.costs import CacheCosts
 from inference.engine.errors import NoRoomError
@@ -22,9 +22,9 @@ from inference.engine.picking import Outcome, Picker
 from inference.engine.prompt_cache import PromptCache
 from inference.engine.reuse import Reuse
 from inference.engine.room import last_asked, no_room, shrink
-from inference.engine.scheduler import GroupTurns, PrefillScheduler, Work
+from inference.engine.roster import Roster
+from inference.engine.scheduler import PrefillScheduler, Work
 from inference.engine.sequence import Phase, Sequence
-from inference.engine.shifting import shift_range
 from inference.engine.stats import EngineStats, StepRecord
 from inference.engine.stopping import Ended
 from inference.engine.threads import ThreadGovernor
@@ -34,12 +34,8 @@ from inference.protocol.events import (
     Cancelled,
     CancelledBy,
     Delta,
-    Event,
-    Failed,
-    Finished,
     Progress,
     Started,
-    Terminal,
 )
 from llamaweb.lib.clock import Clock, SystemClock
 
@@ -61,7 +57,6 @@ class Engine:
         self._backend = backend
         self._config = config or EngineConfig()
         self._clock = clock or SystemClock()
-        self._turns = GroupTurns()
         self._scales: Scales | None = ()  # in use; None: nobody knows
         self._scheduler = PrefillScheduler(self._config)
         self._pace = PrefillPace(
@@ -74,16 +69,17 @@ class Engine:
         self._check = CacheCheck(backend, self._cache) if self._config.verify_cache else None
         self._batch = Batch(backend.batch_len)
         self._picker = Picker(backend.tokenizer, self._config)
-        self._shifts = self._config.context_shift and backend.can_shift and not backend.is_unified
-        if self._config.context_shift and not self._shifts:
+        self._shift = ContextShift(backend, self._cache, wanted=self._config.context_shift)
+        if self._config.context_shift and not self._shift.is_on:
             logger.warning("this context can't be shifted: a full one ends the answer")
         self._threads = threads
         self._trace = trace
-        self._active: dict[str, Sequence] = {}
-        self._events: list[EngineEvent] = []
-        self._step = 0
-        self._arrivals = 0
         self._stats = EngineStats()
+        self._roster = Roster(
+            self._cache, self._stats, self._clock, max_context=backend.max_context, trace=trace
+        )
+        self._active = self._roster.active
+        self._arrivals = 0
         self.last_step = StepRecord()
 
     # --- the contract
@@ -117,12 +113,12 @@ class Engine:
         prepared = admission.prepare(
             request,
             self._backend,
-            shifts=self._shifts,
+            shifts=self._shift.is_on,
             special=self._config.special_tokens,
         )
         slot = self._cache.seat(request, prepared.belonging, prepared.prefix)
         self._arrivals += 1
-        sequence = self._active[request.generation_id] = Sequence(
+        sequence = Sequence(
             request=request,
             slot=slot,
             target=prepared.target,
@@ -134,28 +130,27 @@ class Engine:
             replayed_end=prepared.replayed_end,
             replay=deque(prepared.replay),
             arrival=self._arrivals,
-            served_step=self._step,
+            served_step=self._roster.step,
         )
-        self._turns.join(sequence)
-        self._note_phase(sequence)
+        self._roster.join(sequence)
 
     def abort(self, generation_id: str, by: CancelledBy) -> list[EngineEvent]:
         """See `StepEngine.abort`."""
         sequence = self._active.get(generation_id)
         if sequence is None:
             return []
-        self._end(sequence, Cancelled(by, sequence.usage()))
-        return self._take_events()
+        self._roster.end(sequence, Cancelled(by, sequence.usage()))
+        return self._roster.take_events()
 
     def drop(self, generation_id: str) -> None:
         """See `StepEngine.drop`."""
         sequence = self._active.get(generation_id)
         if sequence is not None:
-            self._leave(sequence)
+            self._roster.leave(sequence)
 
     def step(self) -> list[EngineEvent]:
         """See `StepEngine.step`."""
-        self._step += 1
+        self._roster.step += 1
         started_ts = self._clock.monotonic()
         if self._threads is not None and self._threads.look():
             self._backend.use_threads(self._threads.num_threads)
@@ -167,7 +162,7 @@ class Engine:
             self._advance(done)
             if done:
                 self._measure(started_ts)
-        return self._take_events()
+        return self._roster.take_events()
 
     def _measure(self, started_ts: float) -> None:
         ended_ts = self._clock.monotonic()
@@ -182,6 +177,7 @@ class Engine:
             running=running,
             waiting=len(self._active) - running,
             free_slots=self.free_slots,
+            shifts=self._shift.num_shifts,
             threads=self._threads.num_threads if self._threads else self._backend.num_threads,
             prefill_rate=self._pace.rate,
             graphs_reused=self._backend.graphs_reused,
@@ -200,7 +196,7 @@ class Engine:
     def close(self) -> None:
         """See `StepEngine.close`."""
         for sequence in list(self._active.values()):
-            self._leave(sequence)
+            self._roster.leave(sequence)
         if self._trace is not None:
             self._trace.close()
         self._picker.close()
@@ -213,8 +209,8 @@ class Engine:
         waiting = [seq for seq in self._active.values() if seq.phase is Phase.WAITING]
         for sequence in sorted(waiting, key=lambda seq: (seq.lane_rank, seq.arrival)):
             if sequence.replayed_end is not None:
-                self._emit(sequence, Started(sequence.prompt_len, 0))
-                self._finish(sequence, sequence.replayed_end)
+                self._roster.emit(sequence, Started(sequence.prompt_len, 0))
+                self._roster.finish(sequence, sequence.replayed_end)
                 continue
             if not self._fits(sequence):
                 break  # nobody may overtake it: it would wait for ever
@@ -241,24 +237,23 @@ class Engine:
         slot = sequence.slot
         self._cache.begin(sequence, reuse)
         self._backend.begin(slot.seq_id, sequence.request)
-        sequence.phase = Phase.PREFILL
         sequence.clock.begun_ts = self._clock.monotonic()
-        self._note_phase(sequence)
+        self._roster.enter(sequence, Phase.PREFILL)
         sequence.cached_tokens = min(slot.length, sequence.prompt_len)
         self._stats.cached_tokens += sequence.cached_tokens
-        self._emit(sequence, Started(sequence.prompt_len, sequence.cached_tokens))
+        self._roster.emit(sequence, Started(sequence.prompt_len, sequence.cached_tokens))
 
     def _schedule(self) -> list[Work]:
         """One token of everybody who decodes, and prompt pieces for the rest of the step."""
-        active = self._active.values() if self._turns.is_one else self._one_group()
+        active = self._active.values() if self._roster.turns.is_one else self._one_group()
         decoding = [seq for seq in active if seq.phase is Phase.DECODE]
         prefilling = [seq for seq in active if seq.phase is Phase.PREFILL]
-        if self._shifts:
-            self._shift_full(decoding)
+        if self._shift.is_on:
+            self._shift.make_room(decoding)
         work = [Work(seq, 1, True) for seq in decoding]
         if prefilling:
             budget = self._pace.budget(num_decode=len(decoding))
-            pieces = self._scheduler.choose(prefilling, budget=budget, step=self._step)
+            pieces = self._scheduler.choose(prefilling, budget=budget, step=self._roster.step)
             work += [
                 Work(seq, num, num == seq.remaining and not seq.answer.is_full)
                 for seq, num in pieces
@@ -270,25 +265,7 @@ class Engine:
     def _one_group(self) -> list[Sequence]:
         """Sequences that may share a batch; groups take turns."""
         begun = [seq for seq in self._active.values() if seq.phase is not Phase.WAITING]
-        return self._turns.choose(begun, step=self._step) if begun else []
-
-    def _shift_full(self, decoding: list[Sequence]) -> None:
-        """Make room for the next token where the context is full."""
-        max_context = self._backend.max_context
-        for sequence in decoding:
-            slot = sequence.slot
-            if slot.length + 1 < max_context:
-                continue
-            start, end = shift_range(
-                slot.length,
-                prompt_len=sequence.prompt_len,
-                has_bos=admission.begins_with_bos(sequence.request, self._backend.tokenizer),
-                params=sequence.request.context,
-                max_context=max_context,
-            )
-            self._cache.cut(slot, start, end)
-            sequence.was_shifted = True
-            self._stats.shifts += 1
+        return self._roster.turns.choose(begun, step=self._roster.step) if begun else []
 
     # --- decode
 
@@ -324,7 +301,7 @@ class Engine:
             self._stats.shrunk_steps += 1
             return less
         sequence = last_asked(self._active.values())
-        self._end(sequence, no_room(sequence, self._backend.pool_len))
+        self._roster.end(sequence, no_room(sequence, self._backend.pool_len))
         return [item for item in work if item.sequence is not sequence]
 
     def _fill_batch(self, work: list[Work]) -> None:
@@ -342,7 +319,7 @@ class Engine:
         for item in work:
             slot = item.sequence.slot
             self._cache.empty(slot)
-            self._fail(item.sequence)
+            self._roster.fail(item.sequence)
 
     def _record(self, work: list[Work], elapsed_s: float, *, has_pending: bool) -> None:
         num_decode = sum(item.sequence.phase is Phase.DECODE for item in work)
@@ -388,13 +365,12 @@ class Engine:
         self._cache.advance(slot)
         if not is_whole and not is_behind_prompt:
             done = min(slot.length, sequence.prompt_len)
-            self._emit(sequence, Progress(done, sequence.prompt_len))
+            self._roster.emit(sequence, Progress(done, sequence.prompt_len))
         if sequence.remaining == 0:
-            sequence.phase = Phase.DECODE
-            self._note_phase(sequence)
+            self._roster.enter(sequence, Phase.DECODE)
             sequence.clock.first_token_ts = self._clock.monotonic()
             if sequence.answer.is_full:  # max_tokens 0
-                self._finish(sequence, Ended("length"))
+                self._roster.finish(sequence, Ended("length"))
 
     def _advance_answer(self, sequence: Sequence, outcome: Outcome) -> None:
         try:
@@ -410,63 +386,15 @@ class Engine:
                 sequence.sampler.accept(token)
         except Exception as error:
             logger.error("a token couldn't be made: %s", type(error).__name__)
-            self._fail(sequence, error)
+            self._roster.fail(sequence, error)
             return
         sequence.next_token = token
         is_end_token = ended is not None and self._backend.tokenizer.is_end(token)
         token_ids = () if is_end_token else (token,)
         self._stats.generated_tokens += len(token_ids)
         if token_ids or text:
-            self._emit(sequence, Delta(text, token_ids, outcome.draws, logprobs=outcome.logprobs))
+            self._roster.emit(
+                sequence, Delta(text, token_ids, outcome.draws, logprobs=outcome.logprobs)
+            )
         if ended is not None:
-            self._finish(sequence, ended)
-
-    # --- ends
-
-    def _finish(self, sequence: Sequence, ended: Ended) -> None:
-        timings = sequence.clock.timings(self._clock.monotonic())
-        event = Finished(
-            ended.reason,
-            sequence.usage(),
-            timings,
-            ended.stop_string,
-            self._is_truncated(sequence, ended),
-        )
-        self._end(sequence, event)
-
-    def _is_truncated(self, sequence: Sequence, ended: Ended) -> bool:
-        held = sequence.prompt_len + sequence.answer.num_tokens
-        is_full = ended.reason == "length" and held >= self._backend.max_context
-        return sequence.was_shifted or is_full
-
-    def _fail(self, sequence: Sequence, error: Exception | None = None) -> None:
-        is_ours = not isinstance(error, ConstraintError)
-        message = "the model failed on this request" if is_ours else str(error)
-        event = Failed("engine_failed", message, retryable=is_ours, usage=sequence.usage())
-        self._end(sequence, event)
-
-    def _end(self, sequence: Sequence, event: Terminal) -> None:
-        if not isinstance(event, Finished) and (held := sequence.answer.release()):
-            self._emit(sequence, Delta(held, ()))
-        self._emit(sequence, event)
-        self._leave(sequence)
-        self._stats.count_end(event)
-
-    def _leave(self, sequence: Sequence) -> None:
-        del self._active[sequence.request.generation_id]
-        if self._trace is not None:
-            self._trace.end(sequence, self._clock.monotonic())
-        self._turns.leave(sequence)
-        self._cache.leave(sequence.slot, self._step)
-        sequence.sampler.close()
-
-    def _note_phase(self, sequence: Sequence) -> None:
-        if self._trace is not None:
-            self._trace.phase(sequence, self._clock.monotonic())
-
-    def _emit(self, sequence: Sequence, event: Event) -> None:
-        self._events.append(EngineEvent(sequence.request.generation_id, event))
-
-    def _take_events(self) -> list[EngineEvent]:
-        events, self._events = self._events, []
-        return events
+            self._roster.finish(sequence, ended)

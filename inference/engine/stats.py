@@ -57,7 +57,6 @@ class EngineStats:
     cached_tokens: int = 0
     generated_tokens: int = 0
     busy_s: float = 0.0
-    shifts: int = 0
     shrunk_steps: int = 0
     finished: int = 0
     failed: int = 0
