@@ -34,7 +34,7 @@ START_S, IDLE_S = 120.0, 180.0
 PATIENCE_S = 20.0  # for what runs when a wave ends; then it is cancelled
 CROWDS = (1, 3, 8, 16, 24)  # requests at a time
 CROWD_S = 5.0
-CANCEL_SHARE, PURGE_SHARE = 0.03, 0.005  # of ticks
+CANCEL_SHARE, PURGE_SHARE = 0.01, 0.005  # of ticks
 MAX_PROBLEMS = 20
 
 
