@@ -191,7 +191,19 @@ class Env:
         kinds.integer(1, 3600), 15, "Seconds of silence after which a stream says it is alive."
     )
     download_max_bytes: int = var(
-        kinds.integer(1024**2, 1024**5), 256 * 1024**3, "Largest model file fetched, in bytes."
+        kinds.integer(1024**2, 1024**5),
+        256 * 1024**3,
+        "Largest model fetched or uploaded, in bytes.",
+    )
+    hub_url: str = var(
+        kinds.ORIGIN, "https://huggingface.co", "Hub that user/repository:QUANT is fetched from."
+    )
+    hub_token: str = var(
+        kinds.SECRET,
+        "",
+        "Token for the hub, for models that not everybody may fetch; sent to no other host.",
+        unset="no token",
+        secret=True,
     )
     upstream_idle_s: float = var(
         kinds.decimal(1, 3600), 300.0, "Seconds of silence after which an upstream is given up."

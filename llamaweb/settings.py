@@ -54,6 +54,8 @@ LOGIN_ADDRESS_RATE = ENV.login_address_rate
 CORS_ORIGINS = ENV.cors_origins
 SSE_PING_S = ENV.sse_ping_s
 DOWNLOAD_MAX_BYTES = ENV.download_max_bytes
+HUB_URL = ENV.hub_url
+HUB_TOKEN = ENV.hub_token
 UPSTREAM_IDLE_S = ENV.upstream_idle_s
 OUTBOUND_ALLOW = ENV.outbound_allow
 

@@ -117,7 +117,10 @@ def fetch(
                     backend.ends_ts = ends_ts
                     yield Response(response)
                     return
-                target = _next(target, response)
+                found = _next(target, response)
+                if _origin(found) != _origin(target):
+                    sent.pop("Authorization", None)  # meant for the one that was asked
+                target = found
         raise InvalidError(f"the address redirects more than {MAX_REDIRECTS} times", param="url")
 
 
@@ -150,6 +153,10 @@ def _next(target: httpx2.URL, response: httpx2.Response) -> httpx2.URL:
     if target.scheme == "https" and found.scheme != "https":
         raise InvalidError("the server redirects from https to http", param="url")
     return found
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def _client(backend: CheckedBackend) -> httpx2.Client:

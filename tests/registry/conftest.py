@@ -11,6 +11,7 @@ import pytest
 
 from inference.registry import download_fetch, download_job, downloads
 from llamaweb.data_dir import DataDir
+from tests.registry.hub_source import Hub
 from tests.registry.source import Source
 
 
@@ -19,6 +20,15 @@ def source() -> Iterator[Source]:
     """A web server of this test's."""
     with Source() as made:
         yield made
+
+
+@pytest.fixture
+def hub(source: Source, settings: Any) -> Hub:
+    """A hub of this test's, which may be asked."""
+    settings.HUB_URL = source.origin
+    settings.HUB_TOKEN = ""
+    settings.OUTBOUND_ALLOW = (ipaddress.ip_network("127.0.0.1"),)
+    return Hub(source)
 
 
 @pytest.fixture

@@ -12,9 +12,11 @@ from typing import Any
 
 @dataclass
 class Source:
-    """Serves `body` at every path.
+    """Serves `body` at every path but those in `files`.
 
     Attributes:
+        files: bodies by path (without the query).
+        at: status and headers of the answer at a path; a status of 0 is the usual one.
         etag: sent with it, "" for none; `If-Range` is obeyed.
         ranges: whether `Range` is.
         cut_at: close the connection after that many bytes of an answer, once.
@@ -22,10 +24,12 @@ class Source:
         pause_s: between pieces of `piece` bytes.
         endless: the body comes again and again, without a length.
         status, headers: of the answer; a status of 3xx sends no body.
-        asked: the headers of every request.
+        asked: the headers of every request; its path is ":path".
     """
 
     body: bytes = b""
+    files: dict[str, bytes] = field(default_factory=dict)
+    at: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict)
     etag: str = '"v1"'
     ranges: bool = True
     cut_at: int = 0
@@ -57,8 +61,12 @@ class Source:
         return int(self.server.server_address[1])
 
     @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/files/My%20Model.Q4_K_M.gguf?token=secret"
+        return f"{self.origin}/files/My%20Model.Q4_K_M.gguf?token=secret"
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -67,17 +75,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         source = self.source
-        source.asked.append({name.lower(): value for name, value in self.headers.items()})
+        path = self.path.partition("?")[0]
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        source.asked.append(headers | {":path": self.path})
         self.close_connection = True
-        if source.statuses or source.status:
-            self._empty(source.statuses.pop(0) if source.statuses else source.status)
+        self.body = source.files.get(path, source.body)
+        status, self.more = source.at.get(path, (0, {}))
+        if source.statuses or source.status or status:
+            self._empty(source.statuses.pop(0) if source.statuses else source.status or status)
             return
         with contextlib.suppress(OSError):  # the client went away
             self._send(*self._part())
 
     def _empty(self, status: int) -> None:
         self.send_response(status)
-        for name, value in self.source.headers.items():
+        for name, value in (self.source.headers | self.more).items():
             self.send_header(name, value)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -89,18 +101,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not (self.source.ranges and asked and is_same):
             return 200, 0
         start = int(asked.removeprefix("bytes=").rstrip("-"))
-        return (206, start) if start < len(self.source.body) else (416, 0)
+        return (206, start) if start < len(self.body) else (416, 0)
 
     def _send(self, status: int, start: int) -> None:
         source = self.source
-        data = source.body[start:] if status != 416 else b""
+        data = self.body[start:] if status != 416 else b""
         self.send_response(status)
         if source.etag:
             self.send_header("ETag", source.etag)
         if status == 206:
-            size = len(source.body)
+            size = len(self.body)
             self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
-        for name, value in source.headers.items():
+        for name, value in (source.headers | self.more).items():
             self.send_header(name, value)
         if not source.endless and "Content-Length" not in source.headers:
             self.send_header("Content-Length", str(len(data)))
