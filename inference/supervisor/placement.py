@@ -1,0 +1,289 @@
+"""Which models are in memory: who is loaded for whom, and who has to leave. Pure.
+
+Asked again every moment with what is true then; nothing is remembered here, so a request that was
+withdrawn costs nobody anything. The rules:
+
+- Models that requests wait for are served in the order of their oldest request. One that doesn't
+  fit yet blocks those behind it, else small models could starve a large one.
+- Room is made of idle engines, the least recently used first, when all that are needed are idle;
+  else nobody leaves and the request waits. An engine stays `MIN_RESIDENCE_S` at least.
+- After `PATIENCE_S` a busy engine may have to drain as well, unless a request older than the one
+  that is waited for still waits at it: that is what it was loaded for.
+- Pinned engines never leave, and what is larger than the room beside them never fits.
+- Models that are wanted without requests come back when there is room; for one of them an engine
+  that only requests want leaves after `STANDING_IDLE_S` of idleness. Work in the background loads
+  a model where there is room and makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+State: TypeAlias = Literal["off", "loading", "ready", "draining"]
+
+MIN_RESIDENCE_S = 10.0  # swaps are at least so far apart, however requests alternate
+PATIENCE_S = 30.0  # so long a request waits before a busy engine of another model drains
+STANDING_IDLE_S = 60.0
+MAX_NAMED = 3  # models named in a reason
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model and its engine, now. Times are of one clock, in seconds.
+
+    `need_bytes`: of host memory, when loaded. `takes_place`: counts in `Room.max_loaded`.
+    `num_waiting`: requests but those of the background, `waits_since` the oldest of them came.
+    `ready_since`: when its engine became ready. `used_at`: when somebody last asked for it.
+    `is_resting`: it could not be loaded and isn't tried again yet. `is_short`: its load failed for
+    want of memory and is tried once more when all idle engines have left. `doing`: what is
+    happening while it loads.
+    """
+
+    name: str
+    need_bytes: int = 0
+    state: State = "off"
+    is_wanted: bool = False
+    is_pinned: bool = False
+    takes_place: bool = True
+    num_running: int = 0
+    num_waiting: int = 0
+    num_background: int = 0
+    waits_since: float = 0.0
+    ready_since: float = 0.0
+    used_at: float = 0.0
+    is_resting: bool = False
+    is_short: bool = False
+    doing: str = ""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether anybody waits for it or is being answered."""
+        return bool(self.num_running or self.num_waiting or self.num_background)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What all engines together may take. `limit_bytes`: at most, whatever leaves; None: nobody can
+    tell, memory isn't counted. `budget_bytes`: now, with the engines that are there; less than
+    the limit where other programs take memory. `max_loaded` 0: any number."""
+
+    budget_bytes: int = 0
+    limit_bytes: int | None = None
+    max_loaded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now. `leave`: (who drains, for whom). `reasons`: of each model that isn't ready
+    though it is asked for or wanted, in words. `refused`: of those that never fit."""
+
+    start: tuple[str, ...] = ()
+    leave: tuple[tuple[str, str], ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan(models: Sequence[Model], room: Room, now: float) -> Plan:
+    """What to do at `now`; `models` in the order in which wanted ones are loaded."""
+    return _Planner(models, room, now).plan()
+
+
+class _Planner:
+    """One round. `_held`: engines that take room now, those started in this round among them."""
+
+    def __init__(self, models: Sequence[Model], room: Room, now: float) -> None:
+        self._models = models
+        self._room = room
+        self._now = now
+        self._held = [model for model in models if model.state != "off"]
+        self._leaving = [model for model in models if model.state == "draining"]
+        self._start: list[str] = []
+        self._leave: list[tuple[str, str]] = []
+        self._reasons: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        self._first_blocked: Model | None = None
+
+    def plan(self) -> Plan:
+        """See the function."""
+        for model in self._models:
+            if model.state == "loading":
+                self._reasons[model.name] = f"model {model.name} is {model.doing or 'loading'}"
+            elif model.state == "draining" and model.num_waiting:
+                self._reasons[model.name] = f"model {model.name} ends and is loaded again then"
+        absent = [m for m in self._models if m.state == "off" and not m.is_resting]
+        asked = sorted((m for m in absent if m.num_waiting), key=lambda m: m.waits_since)
+        wished = [m for m in absent if not m.num_waiting and (m.is_wanted or m.num_background)]
+        for model in [*asked, *wished]:
+            self._place(model)
+        return Plan(tuple(self._start), tuple(self._leave), self._reasons, self._refused)
+
+    def _place(self, model: Model) -> None:
+        refusal = self._refusal(model)
+        if refusal:
+            self._refused[model.name] = self._reasons[model.name] = refusal
+            return
+        if self._is_free(model):
+            self._begin(model)
+        elif self._first_blocked is not None:
+            self._reasons[model.name] = (
+                f"model {model.name} waits for its turn behind {self._first_blocked.name}"
+            )
+        elif model.is_short and model.num_waiting and (self._leaving or self._idle(model)):
+            self._make_room(model, self._idle(model))
+            self._block(model, "is tried again when the idle models have left")
+        elif self._fits(model):
+            self._begin(model)
+        else:
+            self._wait(model)
+
+    def _wait(self, model: Model) -> None:
+        """It doesn't fit: see who leaves for it, and say what is waited for."""
+        others = [held for held in self._held if held not in self._leaving]
+        if not self._fits(model, without=self._leaving):
+            self._make_room(model, self._victims(model, others))
+        in_the_way = [other for other in others if other.need_bytes or self._room.max_loaded]
+        words = self._words(model, self._leaving or in_the_way)
+        self._block(model, f"waits for memory: {words}")
+
+    def _victims(self, model: Model, others: Iterable[Model]) -> list[Model]:
+        """Who has to leave for `model`, beside those who do; nobody if that can't be enough."""
+        if not model.num_waiting:
+            if not model.is_wanted:
+                return []
+            found = self._idle(model, MIN_RESIDENCE_S, unused_s=STANDING_IDLE_S)
+            return self._enough(model, [m for m in found if not m.is_wanted])
+        idle = self._idle(model, MIN_RESIDENCE_S)
+        victims = self._enough(model, idle)
+        if victims or self._now - model.waits_since < PATIENCE_S:
+            return victims
+        busy = [m for m in others if m not in idle and self._may_drain(m, model)]
+        busy.sort(key=lambda m: m.used_at)
+        # The idle ones leave when the busy ones have: until then they can answer.
+        return [m for m in self._enough(model, [*busy, *idle]) if m in busy]
+
+    def _enough(self, model: Model, candidates: Sequence[Model]) -> list[Model]:
+        """The first of `candidates` that make room, without those who turn out not to be needed."""
+        chosen: list[Model] = []
+        for candidate in candidates:
+            if self._fits(model, without=[*self._leaving, *chosen]):
+                break
+            chosen.append(candidate)
+        if not self._fits(model, without=[*self._leaving, *chosen]):
+            return []
+        for candidate in list(chosen):
+            rest = [other for other in chosen if other is not candidate]
+            if self._fits(model, without=[*self._leaving, *rest]):
+                chosen = rest
+        return chosen
+
+    def _idle(
+        self, model: Model, residence_s: float = 0.0, *, unused_s: float = 0.0
+    ) -> list[Model]:
+        """Engines nobody asks that have been ready and unused so long, the least recently used
+        first. One that still loads though whoever it was loaded for has left is idle, too."""
+        found = []
+        for other in self._held:
+            if other is model or other.is_pinned or other.is_asked:
+                continue
+            since = max(other.ready_since + residence_s, other.used_at + unused_s)
+            is_given_up = other.state == "loading" and not other.is_wanted
+            if is_given_up or (other.state == "ready" and self._now >= since):
+                found.append(other)
+        return sorted(found, key=lambda m: (m.state == "ready", m.used_at))
+
+    def _may_drain(self, other: Model, model: Model) -> bool:
+        """Whether a busy engine has to make way for the request that waits for `model`."""
+        is_older = other.num_waiting > 0 and other.waits_since <= model.waits_since
+        stays = other.is_pinned or other.state != "ready" or is_older
+        return not stays and self._now >= other.ready_since + MIN_RESIDENCE_S
+
+    # --- room
+
+    def _is_free(self, model: Model) -> bool:
+        """Whether it takes nothing that anybody could wait for."""
+        return not model.need_bytes and not (self._room.max_loaded and model.takes_place)
+
+    def _fits(self, model: Model, without: Sequence[Model] = ()) -> bool:
+        room = self._room
+        held = [other for other in self._held if other not in without]
+        num_held = sum(other.takes_place for other in held)
+        if room.max_loaded and model.takes_place and num_held >= room.max_loaded:
+            return False
+        if room.limit_bytes is None or not model.need_bytes:
+            return True
+        used = sum(other.need_bytes for other in held)
+        # Alone it is tried whatever other programs take: they may give it back.
+        budget = room.budget_bytes if used else room.limit_bytes
+        return used + model.need_bytes <= budget
+
+    def _refusal(self, model: Model) -> str:
+        """Why it can't ever be loaded beside what stays; "" if it can."""
+        room = self._room
+        staying = [m for m in self._models if m is not model and m.is_pinned]
+        staying = [m for m in staying if m.state != "off" or m.is_wanted]
+        beside = f" beside {_named(m.name for m in staying)}" if staying else ""
+        places = sum(m.takes_place for m in staying)
+        if room.max_loaded and model.takes_place and places >= room.max_loaded:
+            return f"model {model.name} can't be loaded{beside}: at most {room.max_loaded} may be"
+        if room.limit_bytes is None:
+            return ""
+        left = max(0, room.limit_bytes - sum(m.need_bytes for m in staying))
+        if not model.need_bytes or model.need_bytes <= left:
+            return ""
+        return (
+            f"model {model.name} is too large: it needs {size_text(model.need_bytes)}, "
+            f"{size_text(left)} may be used{beside}"
+        )
+
+    # --- outcomes
+
+    def _begin(self, model: Model) -> None:
+        self._start.append(model.name)
+        self._held.append(model)
+        self._reasons[model.name] = f"model {model.name} is loading"
+
+    def _make_room(self, model: Model, victims: Iterable[Model]) -> None:
+        for victim in victims:
+            self._leave.append((victim.name, model.name))
+            self._leaving.append(victim)
+
+    def _block(self, model: Model, why: str) -> None:
+        if model.num_waiting:
+            self._first_blocked = model
+        self._reasons[model.name] = f"model {model.name} {why}"
+
+    def _words(self, model: Model, named: Sequence[Model]) -> str:
+        if not named:
+            return (
+                f"it needs {size_text(model.need_bytes)}, "
+                f"{size_text(self._room.budget_bytes)} are free"
+            )
+        words = [self._why_there(other) for other in named[:MAX_NAMED]]
+        more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+        return ", ".join(words) + more
+
+    def _why_there(self, other: Model) -> str:
+        requests = f"{other.num_running} request{'s' if other.num_running != 1 else ''}"
+        if other in self._leaving:
+            ends = f"ends its last {requests}" if other.num_running else "is being unloaded"
+            return f"{other.name} {ends}"
+        if other.num_running:
+            return f"{other.name} is answering {requests}"
+        if other.state == "loading" or other.name in self._start:
+            return f"{other.name} is loading"
+        if other.is_asked:
+            return f"{other.name} has requests to answer"
+        return f"{other.name} is pinned" if other.is_pinned else f"{other.name} was just loaded"
+
+
+def size_text(num_bytes: int) -> str:
+    """Such as "1.5 GiB" or "300 MiB"."""
+    if num_bytes < 1 << 30:
+        return f"{num_bytes / (1 << 20):.0f} MiB"
+    return f"{num_bytes / (1 << 30):.1f} GiB"
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

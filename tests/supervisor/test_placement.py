@@ -1,0 +1,419 @@
+"""Who is loaded for whom, and who has to leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.supervisor.placement import (
+    MIN_RESIDENCE_S,
+    PATIENCE_S,
+    STANDING_IDLE_S,
+    Model,
+    Plan,
+    Room,
+    plan,
+)
+
+GIB = 1 << 30
+NOW = 1000.0
+ONE = Room(GIB, GIB)  # room for one model of a GiB
+
+
+def room(gib: float, max_loaded: int = 0) -> Room:
+    return Room(int(gib * GIB), int(gib * GIB), max_loaded)
+
+
+def off(name: str, gib: float = 1.0, **fields: object) -> Model:
+    return Model(name, int(gib * GIB), **fields)  # type: ignore[arg-type]
+
+
+def ready(name: str, gib: float = 1.0, **fields: object) -> Model:
+    return off(name, gib, **({"state": "ready", "used_at": 100.0} | fields))
+
+
+def asked(name: str, gib: float = 1.0, for_s: float = 1.0, **fields: object) -> Model:
+    return off(name, gib, **({"num_waiting": 1, "waits_since": NOW - for_s} | fields))
+
+
+def planned(*models: Model, room: Room = ONE) -> Plan:
+    return plan(models, room, NOW)
+
+
+# --- what fits
+
+
+def test_what_is_asked_for_is_loaded_where_it_fits() -> None:
+    found = planned(asked("b"), off("c"), room=room(2))
+    assert (found.start, found.leave) == (("b",), ())
+
+
+def test_what_nobody_asks_for_is_loaded_only_if_it_is_wanted() -> None:
+    assert planned(off("a"), off("b", is_wanted=True)).start == ("b",)
+
+
+def test_requests_of_one_model_are_one_load() -> None:
+    loading = off("b", state="loading", num_waiting=7)
+    found = planned(loading)
+    assert (found.start, found.reasons["b"]) == ((), "model b is loading")
+
+
+def test_what_it_does_is_said() -> None:
+    found = planned(off("b", state="loading", num_waiting=1, doing="being measured"))
+    assert found.reasons["b"] == "model b is being measured"
+
+
+def test_the_oldest_request_comes_first() -> None:
+    found = planned(asked("young", for_s=1), asked("old", for_s=9))
+    assert found.start == ("old",)
+    assert "behind" not in found.reasons["young"]
+    assert found.reasons["young"] == "model young waits for memory: old is loading"
+
+
+def test_small_models_do_not_overtake_a_large_one() -> None:
+    busy = ready("a", 3, num_running=1)
+    found = planned(busy, asked("large", 4, for_s=9), asked("small", 1), room=room(4))
+    assert found.start == ()
+    assert found.reasons["small"] == "model small waits for its turn behind large"
+
+
+def test_what_needs_no_memory_waits_for_nobody() -> None:
+    busy = ready("a", num_running=1)
+    elsewhere = asked("there", 0, takes_place=False)
+    found = planned(busy, asked("b", for_s=9), elsewhere, room=room(1, max_loaded=1))
+    assert found.start == ("there",)
+
+
+def test_a_number_of_models_may_be_the_bound() -> None:
+    bound = room(99, max_loaded=1)
+    found = planned(ready("a", num_running=1), asked("b"), room=bound)
+    assert (found.start, found.leave) == ((), ())
+    assert planned(ready("a"), asked("b"), room=bound).leave == (("a", "b"),)
+
+
+def test_unknown_memory_bounds_nothing() -> None:
+    assert planned(ready("a"), asked("b"), room=Room(0, None)).start == ("b",)
+
+
+def test_the_only_model_is_tried_whatever_other_programs_take() -> None:
+    tight = Room(budget_bytes=GIB // 2, limit_bytes=2 * GIB)
+    assert planned(asked("b"), room=tight).start == ("b",)
+    assert planned(ready("a", 0.1, num_running=1), asked("b"), room=tight).start == ()
+
+
+# --- who leaves
+
+
+def test_the_least_recently_used_idle_engine_leaves() -> None:
+    models = ready("new", used_at=900.0), ready("old", used_at=800.0), asked("b")
+    found = planned(*models, room=room(2))
+    assert (found.start, found.leave) == ((), (("old", "b"),))
+    assert found.reasons["b"] == "model b waits for memory: old is being unloaded"
+
+
+def test_no_more_leave_than_have_to() -> None:
+    models = ready("tiny", 0.5, used_at=1.0), ready("big", 2, used_at=2.0), asked("b", 2)
+    assert planned(*models, room=room(2.5)).leave == (("big", "b"),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"num_running": 2}, "a is answering 2 requests"),
+        ({"num_running": 1}, "a is answering 1 request"),
+        ({"num_waiting": 1, "waits_since": NOW - 5}, "a has requests to answer"),
+        ({"num_background": 1}, "a has requests to answer"),
+        ({"ready_since": NOW - MIN_RESIDENCE_S + 1}, "a was just loaded"),
+        ({"state": "loading", "is_wanted": True}, "a is loading"),
+        ({"state": "draining", "num_running": 1}, "a ends its last 1 request"),
+        ({"state": "draining"}, "a is being unloaded"),
+    ],
+)
+def test_nobody_leaves_but_what_is_idle_and_the_reason_is_said(
+    fields: dict[str, object], words: str
+) -> None:
+    found = planned(ready("a", **fields), asked("b"))
+    assert (found.start, found.leave) == ((), ())
+    assert found.reasons["b"] == f"model b waits for memory: {words}"
+
+
+def test_what_is_idle_stays_if_it_is_not_enough() -> None:
+    models = ready("idle"), ready("busy", num_running=1), asked("b", 2)
+    found = planned(*models, room=room(2))
+    assert found.leave == ()
+
+
+def test_a_load_whose_waiter_left_makes_way() -> None:
+    left = off("a", state="loading", is_wanted=False)
+    assert planned(left, asked("b")).leave == (("a", "b"),)
+
+
+def test_leaving_engines_are_waited_for_before_others_leave() -> None:
+    models = ready("going", state="draining"), ready("idle"), asked("b")
+    assert planned(*models, room=room(2)).leave == ()
+
+
+# --- patience
+
+
+def test_a_busy_engine_drains_after_a_while() -> None:
+    busy = ready("a", num_running=2)
+    assert planned(busy, asked("b", for_s=PATIENCE_S - 1)).leave == ()
+    assert planned(busy, asked("b", for_s=PATIENCE_S)).leave == (("a", "b"),)
+
+
+def test_not_while_an_older_request_waits_at_it() -> None:
+    busy = ready("a", num_running=2, num_waiting=1, waits_since=NOW - PATIENCE_S - 5)
+    assert planned(busy, asked("b", for_s=PATIENCE_S + 1)).leave == ()
+    younger = replace(busy, waits_since=NOW - 5)
+    assert planned(younger, asked("b", for_s=PATIENCE_S + 1)).leave == (("a", "b"),)
+
+
+def test_not_before_it_has_been_there_for_a_while() -> None:
+    busy = ready("a", num_running=2, ready_since=NOW - 1)
+    assert planned(busy, asked("b", for_s=PATIENCE_S)).leave == ()
+
+
+def test_idle_engines_can_answer_until_the_busy_ones_have_left() -> None:
+    models = ready("idle"), ready("busy", num_running=1), asked("b", 2, for_s=PATIENCE_S)
+    assert planned(*models, room=room(2)).leave == (("busy", "b"),)
+    models = ready("idle"), asked("b", 2, for_s=PATIENCE_S)
+    assert planned(*models, room=room(2)).leave == (("idle", "b"),)
+
+
+# --- pinned, too large, failed
+
+
+def test_pinned_engines_stay_and_what_does_not_fit_beside_them_is_told() -> None:
+    found = planned(ready("a", is_pinned=True), asked("b", for_s=99), room=room(1.5))
+    assert (found.start, found.leave) == ((), ())
+    assert found.refused["b"] == (
+        "model b is too large: it needs 1.0 GiB, 512 MiB may be used beside a"
+    )
+
+
+def test_what_is_too_large_is_told_both_sizes_and_blocks_nobody() -> None:
+    found = planned(asked("huge", 9.1, for_s=9), asked("b"), room=room(6))
+    assert found.refused == {
+        "huge": "model huge is too large: it needs 9.1 GiB, 6.0 GiB may be used"
+    }
+    assert found.start == ("b",)
+
+
+def test_pinned_models_may_take_all_places() -> None:
+    found = planned(ready("a", is_pinned=True), asked("b"), room=room(9, max_loaded=1))
+    assert found.refused["b"] == "model b can't be loaded beside a: at most 1 may be"
+
+
+def test_a_failed_model_rests_and_blocks_nobody() -> None:
+    found = planned(asked("bad", for_s=9, is_resting=True), asked("b"))
+    assert found.start == ("b",)
+
+
+def test_a_load_that_was_short_of_memory_has_all_idle_engines_leave_first() -> None:
+    fresh = ready("a", ready_since=NOW - 1)
+    short = asked("b", is_short=True)
+    found = planned(fresh, ready("busy", num_running=1), short, room=room(9))
+    assert (found.start, found.leave) == ((), (("a", "b"),))
+    assert found.reasons["b"] == "model b is tried again when the idle models have left"
+    assert planned(ready("busy", num_running=1), short, room=room(9)).start == ("b",)
+
+
+# --- wanted models and work in the background
+
+
+def test_a_wanted_model_comes_back_when_its_place_is_not_needed() -> None:
+    wanted = off("a", is_wanted=True)
+    recent = ready("b", used_at=NOW - STANDING_IDLE_S + 1)
+    assert planned(wanted, recent).leave == ()
+    assert planned(wanted, replace(recent, used_at=NOW - STANDING_IDLE_S)).leave == (("b", "a"),)
+    assert planned(wanted, ready("b", is_wanted=True)).leave == ()
+
+
+def test_work_in_the_background_makes_no_room() -> None:
+    background = off("b", num_background=1)
+    assert planned(background).start == ("b",)
+    found = planned(ready("a"), background)
+    assert (found.start, found.leave) == ((), ())
+    assert found.reasons["b"].startswith("model b waits for memory")
+
+
+# --- a world of models, requests and time
+
+
+@dataclass
+class Request:
+    since: float
+    work_s: float
+
+
+@dataclass
+class Simulated:
+    model: Model
+    waiting: list[Request] = field(default_factory=list)
+    running: list[Request] = field(default_factory=list)
+    loads_till: float = 0.0
+
+
+class World:
+    """Engines that load, take two requests at a time, drain and end, as they are told."""
+
+    LOAD_S = 3.0
+
+    def __init__(self, models: list[Model], room: Room) -> None:
+        self.of = {m.name: Simulated(m) for m in models}
+        self.room, self.now, self.num_loads = room, NOW, 0
+        self.longest_wait_s = 0.0
+
+    def tick(self, dt: float = 1.0) -> None:
+        self.now += dt
+        for one in self.of.values():
+            self._live(one, dt)
+        seen = [self._seen(one) for one in self.of.values()]
+        found = plan(seen, self.room, self.now)
+        self._check(seen, found)
+        for name, _ in found.leave:
+            one = self.of[name]
+            one.model = replace(one.model, state="draining")
+        for name in found.start:
+            self.num_loads += 1
+            one = self.of[name]
+            one.model = replace(one.model, state="loading")
+            one.loads_till = self.now + self.LOAD_S
+        for name in found.refused:
+            self.of[name].waiting.clear()
+
+    def _live(self, one: Simulated, dt: float) -> None:
+        for request in one.running:
+            request.work_s -= dt
+        one.running = [request for request in one.running if request.work_s > 0]
+        if one.model.state == "loading" and self.now >= one.loads_till:
+            one.model = replace(one.model, state="ready", ready_since=self.now)
+        if one.model.state == "draining" and not one.running:
+            one.model = replace(one.model, state="off")
+        while one.model.state == "ready" and one.waiting and len(one.running) < 2:
+            request = one.waiting.pop(0)
+            self.longest_wait_s = max(self.longest_wait_s, self.now - request.since)
+            one.running.append(request)
+        if one.running or one.waiting:
+            one.model = replace(one.model, used_at=self.now)
+
+    @staticmethod
+    def _seen(one: Simulated) -> Model:
+        return replace(
+            one.model,
+            num_running=len(one.running),
+            num_waiting=len(one.waiting),
+            waits_since=one.waiting[0].since if one.waiting else 0.0,
+        )
+
+    def _check(self, seen: list[Model], found: Plan) -> None:
+        by_name = {model.name: model for model in seen}
+        used = sum(m.need_bytes for m in seen if m.state != "off" or m.name in found.start)
+        assert used <= self.room.budget_bytes
+        held = sum(m.state != "off" or m.name in found.start for m in seen)
+        assert not self.room.max_loaded or held <= self.room.max_loaded
+        for name, whom in found.leave:
+            victim, asker = by_name[name], by_name[whom]
+            assert not victim.is_pinned
+            assert victim.state in ("ready", "loading")
+            if victim.num_waiting:  # what it was loaded for is answered first
+                assert victim.waits_since > asker.waits_since
+            if victim.is_asked:
+                assert self.now - asker.waits_since >= PATIENCE_S
+                assert victim.state == "ready"
+        for model in seen:
+            if model.num_waiting and model.state != "ready":
+                assert found.reasons[model.name].startswith(f"model {model.name} ")
+            if model.state != "off":
+                assert model.name not in found.start
+
+
+def alternating(world: World, names: list[str], num: int, every_s: int, work_s: float) -> None:
+    """One request after another, of each model in turn; until all are answered."""
+    for number in range(num):
+        name = names[number % len(names)]
+        world.of[name].waiting.append(Request(world.now, work_s))
+        for _ in range(every_s):
+            world.tick()
+    for _ in range(600):
+        world.tick()
+    assert not any(one.waiting or one.running for one in world.of.values())
+
+
+def test_alternating_requests_do_not_thrash() -> None:
+    world = World([off("a"), off("b")], ONE)
+    alternating(world, ["a", "b"], num=10, every_s=1, work_s=2.0)
+    assert world.num_loads <= 3
+
+
+def test_loads_are_bounded_by_time_however_requests_alternate() -> None:
+    world = World([off("a"), off("b")], ONE)
+    alternating(world, ["a", "b"], num=200, every_s=1, work_s=1.0)
+    assert world.num_loads <= 200 / (MIN_RESIDENCE_S + World.LOAD_S) + 2
+
+
+def test_a_stream_of_requests_starves_nobody() -> None:
+    world = World([off("a"), off("b")], ONE)
+    world.of["a"].waiting.append(Request(world.now, 5.0))
+    for number in range(400):
+        world.of["a"].waiting.append(Request(world.now, 2.0))
+        if number == 20:
+            world.of["b"].waiting.append(Request(world.now, 5.0))
+        world.tick()
+        if world.of["b"].model.state == "ready":
+            break
+    else:
+        pytest.fail("b was never loaded")
+    # as long as a worked at what had come before
+    assert world.now - NOW < 20 + PATIENCE_S + 60
+
+
+MODELS = st.lists(
+    st.builds(
+        dict,
+        gib=st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.5]),
+        is_wanted=st.booleans(),
+        is_pinned=st.sampled_from([False, False, False, True]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # of which model
+        st.sampled_from(["ask", "ask", "ask", "leave", "crash"]),
+        st.integers(0, 15),  # ticks until the next
+        st.floats(0.5, 40.0),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(MODELS, EVENTS, st.sampled_from([1.0, 2.0, 4.0]), st.sampled_from([0, 0, 1, 2]))
+def test_whatever_happens_the_rules_hold_and_everybody_is_answered(
+    models: list[dict[str, object]],
+    events: list[tuple[int, str, int, float]],
+    gib: float,
+    max_loaded: int,
+) -> None:
+    made = [off(f"m{i}", **fields) for i, fields in enumerate(models)]  # type: ignore[arg-type]
+    world = World(made, room(gib, max_loaded))
+    for which, what, ticks, work_s in events:
+        one = world.of[f"m{which % len(made)}"]
+        if what == "ask":
+            one.waiting.append(Request(world.now, work_s))
+        elif what == "leave" and one.waiting:
+            one.waiting.pop()
+        elif what == "crash":
+            one.running.clear()
+            one.model = replace(one.model, state="off")
+        for _ in range(ticks):
+            world.tick()
+    for _ in range(1500):
+        world.tick()
+    assert not any(one.waiting or one.running for one in world.of.values())
