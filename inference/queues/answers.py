@@ -136,7 +136,7 @@ def load(reply: Any) -> Load:
     """How busy a model is."""
     owners = texts(reply[3])
     by_owner = {owner: int(count) for owner, count in zip(owners[::2], owners[1::2], strict=True)}
-    return Load(int(reply[0]), int(reply[1]), int(reply[2]), by_owner)
+    return Load(int(reply[0]), int(reply[1]), int(reply[2]), by_owner, int(reply[4]) / 1000)
 
 
 def engines(reply: Any) -> tuple[EngineStatus, ...]:

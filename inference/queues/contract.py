@@ -184,12 +184,14 @@ class EngineStatus:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy a model is. `waiting_by_owner` is for administrators."""
+    """How busy a model is. `waiting_by_owner` is for administrators. `oldest_wait_s`: since the
+    oldest that waits was submitted, those submitted to the background left out; 0 without one."""
 
     waiting: int
     waiting_background: int
     running: int
     waiting_by_owner: Mapping[str, int]
+    oldest_wait_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

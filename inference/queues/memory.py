@@ -187,11 +187,13 @@ class MemoryQueue:
         """See `Queue.load`."""
         with self._model(model) as state:
             queued = state.in_state("queued")
+            asked = [item.submitted for item in queued if item.lane != "background"]
             return Load(
                 waiting=len(queued),
                 waiting_background=sum(item.lane == "background" for item in queued),
                 running=len(state.in_state("running")),
                 waiting_by_owner=dict(Counter(item.owner for item in queued)),
+                oldest_wait_s=max(0, self._now() - asked[0]) / 1000 if asked else 0.0,
             )
 
     def engines(self, model: str) -> tuple[EngineStatus, ...]:

@@ -68,3 +68,16 @@ def test_load_counts_owners_and_lanes(bench: Bench) -> None:
     load = bench.queue.load(MODEL)
     assert (load.waiting, load.waiting_background, load.running) == (3, 1, 1)
     assert load.waiting_by_owner == {"alice": 2, "bob": 1}
+
+
+def test_load_tells_since_when_the_oldest_waits(bench: Bench) -> None:
+    assert bench.queue.load(MODEL).oldest_wait_s == 0
+    bench.submit("a1", lane="background")
+    bench.advance(3)
+    assert bench.queue.load(MODEL).oldest_wait_s == 0  # the background has time
+    bench.submit("b1", owner="bob")
+    bench.advance(2)
+    bench.submit("b2", owner="bob")
+    assert 2 <= bench.queue.load(MODEL).oldest_wait_s < 3
+    bench.queue.cancel(MODEL, "b1", "user")
+    assert bench.queue.load(MODEL).oldest_wait_s < 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,15 +28,15 @@ def room(gib: float, max_loaded: int = 0) -> Room:
     return Room(int(gib * GIB), int(gib * GIB), max_loaded)
 
 
-def off(name: str, gib: float = 1.0, **fields: object) -> Model:
-    return Model(name, int(gib * GIB), **fields)  # type: ignore[arg-type]
+def off(name: str, gib: float = 1.0, **fields: Any) -> Model:
+    return Model(name, int(gib * GIB), **fields)
 
 
-def ready(name: str, gib: float = 1.0, **fields: object) -> Model:
+def ready(name: str, gib: float = 1.0, **fields: Any) -> Model:
     return off(name, gib, **({"state": "ready", "used_at": 100.0} | fields))
 
 
-def asked(name: str, gib: float = 1.0, for_s: float = 1.0, **fields: object) -> Model:
+def asked(name: str, gib: float = 1.0, for_s: float = 1.0, **fields: Any) -> Model:
     return off(name, gib, **({"num_waiting": 1, "waits_since": NOW - for_s} | fields))
 
 
@@ -133,7 +134,7 @@ def test_no_more_leave_than_have_to() -> None:
     ],
 )
 def test_nobody_leaves_but_what_is_idle_and_the_reason_is_said(
-    fields: dict[str, object], words: str
+    fields: dict[str, Any], words: str
 ) -> None:
     found = planned(ready("a", **fields), asked("b"))
     assert (found.start, found.leave) == ((), ())
@@ -180,8 +181,9 @@ def test_not_before_it_has_been_there_for_a_while() -> None:
 def test_idle_engines_can_answer_until_the_busy_ones_have_left() -> None:
     models = ready("idle"), ready("busy", num_running=1), asked("b", 2, for_s=PATIENCE_S)
     assert planned(*models, room=room(2)).leave == (("busy", "b"),)
-    models = ready("idle"), asked("b", 2, for_s=PATIENCE_S)
-    assert planned(*models, room=room(2)).leave == (("idle", "b"),)
+    assert planned(ready("idle"), asked("b", 2, for_s=PATIENCE_S), room=room(2)).leave == (
+        ("idle", "b"),
+    )
 
 
 # --- pinned, too large, failed
@@ -372,7 +374,7 @@ def test_a_stream_of_requests_starves_nobody() -> None:
     assert world.now - NOW < 20 + PATIENCE_S + 60
 
 
-MODELS = st.lists(
+MODELS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.builds(
         dict,
         gib=st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.5]),
@@ -396,12 +398,12 @@ EVENTS = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(MODELS, EVENTS, st.sampled_from([1.0, 2.0, 4.0]), st.sampled_from([0, 0, 1, 2]))
 def test_whatever_happens_the_rules_hold_and_everybody_is_answered(
-    models: list[dict[str, object]],
+    models: list[dict[str, Any]],
     events: list[tuple[int, str, int, float]],
     gib: float,
     max_loaded: int,
 ) -> None:
-    made = [off(f"m{i}", **fields) for i, fields in enumerate(models)]  # type: ignore[arg-type]
+    made = [off(f"m{i}", **fields) for i, fields in enumerate(models)]
     world = World(made, room(gib, max_loaded))
     for which, what, ticks, work_s in events:
         one = world.of[f"m{which % len(made)}"]
