@@ -57,9 +57,11 @@ __all__ = [
     "generation_submit",
     "generation_submit_committed",
     "model_list",
+    "model_list_for",
     "model_load",
     "model_resolve",
-    "model_resolve_now",
+    "model_resolve_for",
+    "model_resolve_for_now",
     "refuse_unloaded",
     "streams_close",
 ]
@@ -153,14 +155,29 @@ async def model_list() -> list[ModelInfo]:
     return await in_database(selectors.model_list)()
 
 
+async def model_list_for(user_id: int) -> list[ModelInfo]:
+    """Those that a user may use, the default one first."""
+    return await in_database(selectors.model_list_for)(user_id)
+
+
 async def model_resolve(name: str | None) -> ModelInfo:
-    """The model a request means.
+    """The model of a name or alias, whoever may use it.
 
     Raises:
         NotFoundError: there is no such model.
         UnavailableError: none is configured.
     """
     return await in_database(selectors.model_resolve)(name)
+
+
+async def model_resolve_for(user_id: int, name: str | None) -> ModelInfo:
+    """The model that a user's request means.
+
+    Raises:
+        NotFoundError: there is none, or not for them.
+        UnavailableError: there is none at all.
+    """
+    return await in_database(selectors.model_resolve_for)(user_id, name)
 
 
 def refuse_unloaded(info: ModelInfo) -> None:
@@ -173,9 +190,9 @@ def refuse_unloaded(info: ModelInfo) -> None:
         raise UnavailableError(not_loaded(info.name))
 
 
-def model_resolve_now(name: str | None) -> ModelInfo:
-    """`model_resolve` for synchronous callers."""
-    return selectors.model_resolve(name)
+def model_resolve_for_now(user_id: int, name: str | None) -> ModelInfo:
+    """`model_resolve_for` for synchronous callers."""
+    return selectors.model_resolve_for(user_id, name)
 
 
 async def model_load(model: str) -> Load:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from inference.protocol.cache_types import CACHE_TYPES
 from inference.upstream_models import Upstream as Upstream  # Django looks for it here
+from inference.use_models import ModelUse
 
 MODEL_NAME_LEN = 128
 MAX_SLOTS = 64
@@ -142,7 +143,7 @@ class ModelFile(models.Model):
         return self.state in (self.State.QUEUED, self.State.DOWNLOADING)
 
 
-class ModelConfig(models.Model):
+class ModelConfig(ModelUse):
     """How one model is to be served.
 
     The file is `file`, or for what the environment describes `model_path` ("" with class "llama":

@@ -36,7 +36,7 @@ async def me(request: HttpRequest) -> HttpResponse:
 
 async def me_state(user: User) -> MeOut:
     """The same for the page that brings it along."""
-    infos = await api.model_list()
+    infos = await api.model_list_for(user.pk)
     return MeOut.model_validate(
         {
             "username": user.get_username(),
@@ -53,7 +53,8 @@ async def me_state(user: User) -> MeOut:
 @router.get("/models", response=ModelList, summary="Models")
 async def models(request: HttpRequest) -> HttpResponse:
     """All that may be chosen, and whether they answer now."""
-    return json_reply(ModelList(models=await _models(await api.model_list())))
+    infos = await api.model_list_for(user_of(request).pk)
+    return json_reply(ModelList(models=await _models(infos)))
 
 
 async def _models(infos: list[ModelInfo]) -> list[ModelOut]:

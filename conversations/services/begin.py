@@ -31,7 +31,7 @@ def conversation_begin(
         NotFoundError: as of `access_conversation`; no such model.
     """
     client_key_check(client_key)
-    model = api.model_resolve_now(model_name).name if model_name else ""
+    model = api.model_resolve_for_now(user.pk, model_name).name if model_name else ""
     now = timezone.now()
     new = Conversation(
         owner=user,

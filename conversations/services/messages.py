@@ -63,7 +63,7 @@ def message_regenerate(
             conversation,
             user=user,
             user_message=asked,
-            model=model_for(conversation, model_name),
+            model=model_for(user, conversation, model_name),
             client_key=client_key,
         )
 
@@ -107,7 +107,7 @@ def message_edit(
             parent=message.parent,
             parts=stored,
             title=title_from(text_of(parts)),
-            model=model_for(conversation, model_name),
+            model=model_for(user, conversation, model_name),
             client_key=client_key,
         )
         return Edit(turn.user_message, turn)

@@ -17,7 +17,8 @@ from conversations.tree import Node, Tree
 from conversations.turns.prompt import prompt_of
 from conversations.turns.runner import turn_begin
 from inference import api
-from inference.protocol.params import ContextParams
+from inference.api import ModelInfo
+from inference.protocol.params import ContextParams, SamplingParams
 from inference.protocol.requests import ChatPrompt, GenerateRequest
 from llamaweb.lib.errors import BusyError, InvalidError
 from llamaweb.lib.ids import new_id, new_seed
@@ -152,7 +153,7 @@ def answer_begin(
     *,
     user: User,
     user_message: Message,
-    model: str,
+    model: ModelInfo,
     revision: int,
     number: int,
     client_key: str = "",
@@ -171,7 +172,7 @@ def answer_begin(
         state=Message.State.STREAMING,
         revision=revision,
         number=number,
-        model_name=model,
+        model_name=model.name,
     )
     return turn_begin(
         conversation=conversation,
@@ -186,30 +187,31 @@ def answer_begin(
 
 
 def request_for(
-    user: User, model: str, prompt: ChatPrompt, *, conversation_id: str
+    user: User, model: ModelInfo, prompt: ChatPrompt, *, conversation_id: str
 ) -> GenerateRequest:
     """An owned generation in the name of whoever asks: their fairness, their cache scope."""
     now = time.time()
     return GenerateRequest(
         generation_id=new_id("gen-"),
-        model=model,
+        model=model.name,
         owner_key=f"user:{user.pk}",
         cache_scope=f"user:{user.pk}",
         prompt=prompt,
         seed=new_seed(),
         submitted_at=now,
         deadline_at=now + settings.REQUEST_TIMEOUT_S,
+        sampling=SamplingParams(**model.sampling),
         context=ContextParams(conversation=str(conversation_id)),
         on_finish=ON_FINISH,
         keep=True,
     )
 
 
-def model_for(conversation: Conversation, model_name: str | None) -> str:
-    """The model that answers: the one asked for, the conversation's, or the default.
+def model_for(user: User, conversation: Conversation, model_name: str | None) -> ModelInfo:
+    """The model that answers `user`: the one asked for, the conversation's, or the default.
 
     Raises:
-        NotFoundError: there is no such model.
+        NotFoundError: there is no such model, or not for this user.
         UnavailableError: none is configured.
     """
-    return api.model_resolve_now(model_name or conversation.model_name or None).name
+    return api.model_resolve_for_now(user.pk, model_name or conversation.model_name or None)

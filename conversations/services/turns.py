@@ -24,6 +24,7 @@ from conversations.services.nodes import (
 from conversations.titles import title_from
 from conversations.turns.events import TurnEvent, What
 from conversations.turns.runner import turn_apply
+from inference.api import ModelInfo
 from llamaweb.lib.errors import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def turn_start(
             parent=parent,
             parts=stored,
             title=title_from(text_of(parts)),
-            model=model_for(conversation, model_name),
+            model=model_for(user, conversation, model_name),
             client_key=client_key,
         )
 
@@ -92,7 +93,7 @@ def message_ask(
     parent: Message | None,
     parts: list[dict[str, object]],
     title: str,
-    model: str,
+    model: ModelInfo,
     client_key: str,
 ) -> Turn:
     """Store a person's message in a locked conversation, and begin its answer, which becomes the
@@ -129,7 +130,7 @@ def answer_again(
     *,
     user: User,
     user_message: Message,
-    model: str,
+    model: ModelInfo,
     client_key: str,
     retry_of: Turn | None = None,
 ) -> Turn:
@@ -202,7 +203,7 @@ def turn_retry(
             conversation,
             user=user,
             user_message=turn.user_message,
-            model=model_for(conversation, model_name or turn.answer.model_name),
+            model=model_for(user, conversation, model_name or turn.answer.model_name),
             client_key=client_key,
             retry_of=turn,
         )

@@ -16,7 +16,12 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from inference.admin.measurements import measurement_lines
 from inference.admin.memory_lines import memory_html, memory_view
-from inference.admin.model_forms import STARTER_FIELDS, AddModelForm, ChangeModelForm
+from inference.admin.model_forms import (
+    ACCESS_FIELDS,
+    STARTER_FIELDS,
+    AddModelForm,
+    ChangeModelForm,
+)
 from inference.models import ModelConfig
 from inference.registry.calibrations import can_measure, model_measure
 from inference.registry.config_services import (
@@ -33,6 +38,7 @@ from inference.registry.config_services import (
     model_unload,
 )
 from inference.registry.downloads import model_download_start
+from inference.registry.model_access import model_access_set
 from inference.registry.upstreams import ENGINE_CLASS
 from llamaweb.accounts.admin_base import Act, Admin, display, who
 from llamaweb.lib.errors import LlamawebError
@@ -93,6 +99,7 @@ class ModelConfigAdmin(Admin):
     list_filter = (("wanted", ChoicesDropdownFilter),)
     search_fields = ("name", "file__path")
     ordering = ("-is_default", "name")
+    autocomplete_fields = ("users", "groups")
     actions = ("load", "drain", "unload")
     read_only = (
         "status_text",
@@ -112,7 +119,7 @@ class ModelConfigAdmin(Admin):
         """A short form to add, all there is to change."""
         if obj is None:
             return [(None, {"fields": ("source", "name", "sha256", "load")})]
-        served = ("name", "is_enabled", "num_slots", "context_len")
+        served = ("name", "aliases", "tags", "is_enabled", "num_slots", "context_len", "sampling")
         ours = ("chat_template", "special_tokens", "adapters")
         machine = (
             "memory",
@@ -136,6 +143,7 @@ class ModelConfigAdmin(Admin):
         return [
             (None, {"fields": ("status_text", "default", "file_name")}),
             *own,
+            (_("Who may use it"), {"fields": ACCESS_FIELDS}),
             (_("About"), {"fields": ("engine_class", "is_starter", "created_at")}),
         ]
 
@@ -171,7 +179,9 @@ class ModelConfigAdmin(Admin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Through the services."""
         if change:
+            chosen = {name: form.cleaned_data[name] for name in ACCESS_FIELDS}
             model_config_change(config=obj, **who(request))
+            model_access_set(config=obj, **chosen, **who(request))
             return
         values = form.cleaned_data
         if form.is_download:
@@ -187,6 +197,9 @@ class ModelConfigAdmin(Admin):
             name=values["name"], path=values["source"], load=values["load"], **who(request)
         )
         obj.pk = made.pk
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """The service has stored people and groups."""
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """The audit log has it."""

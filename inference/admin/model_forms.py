@@ -15,9 +15,17 @@ from unfold.widgets import (
 
 from inference.models import PATH_LEN, ModelConfig
 from inference.registry.adapters import adapters_check
-from inference.registry.config_services import FIELDS, architecture_of, change_check, name_check
+from inference.registry.config_services import (
+    FIELDS,
+    aliases_check,
+    architecture_of,
+    change_check,
+    name_check,
+    tags_check,
+)
 from inference.registry.downloads import SHA256_RE
 from inference.registry.files import file_check
+from inference.registry.sampling import sampling_check
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.outbound import check_url
 
@@ -28,7 +36,33 @@ else:
 
 MAX_TEMPLATE_CHARS = 256 * 1024
 MAX_SPLITS = 16
+MAX_LIST_CHARS = 4096
+ACCESS_FIELDS = ("is_restricted", "users", "groups")
 STARTER_FIELDS = ("name", "num_slots", "context_len", "threads", "gpu_layers", "kv_layout")
+
+
+class ListField(forms.CharField):
+    """Texts with commas between them."""
+
+    def prepare_value(self, value: Any) -> Any:
+        """What the input shows."""
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        """The texts, without what stands around them."""
+        parts = (super().to_python(value) or "").split(",")
+        return [text for part in parts if (text := part.strip())]
+
+    def validate(self, value: Any) -> None:
+        """May be empty."""
+
+    def run_validators(self, value: Any) -> None:
+        """Of the text, not of the list."""
+        super().run_validators(", ".join(value))
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Whether the texts are others."""
+        return bool(list(initial or []) != self.to_python(data))
 
 
 class _Form(_ModelForm):
@@ -110,12 +144,28 @@ class ChangeModelForm(_Form):
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 6}),
     )
 
+    aliases = ListField(
+        label=_("other names"),
+        required=False,
+        max_length=MAX_LIST_CHARS,
+        help_text=_("that requests may name it by; with commas between them"),
+        widget=UnfoldAdminTextInputWidget,
+    )
+    tags = ListField(
+        label=_("tags"),
+        required=False,
+        max_length=MAX_LIST_CHARS,
+        help_text=_("with commas between them"),
+        widget=UnfoldAdminTextInputWidget,
+    )
+
     class Meta:
         model = ModelConfig
-        fields = FIELDS
+        fields = (*FIELDS, *ACCESS_FIELDS)
         widgets = {
             "tensor_split": UnfoldAdminTextInputWidget,
             "adapters": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "sampling": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
         }
 
     def clean_tensor_split(self) -> list[float]:
@@ -125,6 +175,23 @@ class ChangeModelForm(_Form):
         if not is_list or not all(_is_share(part) for part in value):
             raise forms.ValidationError(_("Give a list of up to 16 shares, such as [3, 1]."))
         return [float(part) for part in value]
+
+    def clean_aliases(self) -> list[str]:
+        """Free names."""
+        given: list[str] = self.cleaned_data["aliases"]
+        found: list[str] = _checked(lambda: aliases_check(given, of=self.instance))
+        return found
+
+    def clean_tags(self) -> list[str]:
+        """Some words."""
+        found: list[str] = _checked(lambda: tags_check(self.cleaned_data["tags"]))
+        return found
+
+    def clean_sampling(self) -> dict[str, float | int]:
+        """Parameters in their ranges."""
+        given = self.cleaned_data["sampling"]
+        found: dict[str, float | int] = _checked(lambda: sampling_check(given or {}))
+        return found
 
     def clean_adapters(self) -> list[dict[str, Any]]:
         """Files that can be adapters of this model."""

@@ -20,6 +20,7 @@ from inference.protocol.cache_types import check_cache_types
 from inference.registry.adapters import adapters_check
 from inference.registry.config_checks import purpose_check, serving_check
 from inference.registry.files import file_add, file_check, model_facts, ready_check
+from inference.registry.sampling import sampling_check
 from inference.registry.selectors import DEFAULT_NAMES
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
@@ -46,7 +47,16 @@ FIELDS = (
     "chat_template",
     "special_tokens",
     "adapters",
+    "aliases",
+    "tags",
+    "sampling",
 )
+CALLERS_FIELDS = frozenset({"aliases", "tags", "sampling"})  # no engine knows them
+# Beside the default's: addresses of the API below /models.
+RESERVED = frozenset({*DEFAULT_NAMES, "load", "unload", "sse"})
+MAX_ALIASES = 16
+MAX_TAGS = 16
+TAG_LEN = 40
 Wanted = ModelConfig.Wanted
 
 
@@ -60,12 +70,53 @@ def name_check(name: str, *, but: int | None = None) -> str:
         ModelConfig._meta.get_field("name").clean(name, None)
     except ValidationError as error:
         raise InvalidError(" ".join(error.messages), param="name") from error
-    if name.lower() in DEFAULT_NAMES:
+    if name.lower() in RESERVED:
         raise InvalidError("this name is reserved", param="name")
-    others = ModelConfig.objects.filter(name=name)
-    if (others if but is None else others.exclude(pk=but)).exists():
+    if name in names_taken(but=but):
         raise InvalidError("there is a model of this name already", param="name")
     return name
+
+
+def names_taken(*, but: int | None = None) -> set[str]:
+    """Names and aliases of all models, but of the one whose id is `but`."""
+    others = ModelConfig.objects.all() if but is None else ModelConfig.objects.exclude(pk=but)
+    rows = others.values_list("name", "aliases")
+    return {name for main, aliases in rows for name in (main, *aliases)}
+
+
+def aliases_check(aliases: list[str], *, of: ModelConfig) -> list[str]:
+    """`aliases` without doubles, if a model can have them.
+
+    Raises:
+        InvalidError: too many, or one can't be used (see `name_check`).
+    """
+    found = list(dict.fromkeys(aliases))
+    if len(found) > MAX_ALIASES:
+        raise InvalidError(f"at most {MAX_ALIASES} other names", param="aliases")
+    for alias in found:
+        if alias == of.name:
+            raise InvalidError(f"{alias} is its name already", param="aliases")
+        try:
+            name_check(alias, but=of.pk)
+        except InvalidError as error:
+            raise InvalidError(
+                f"{alias[:MODEL_NAME_LEN]}: {error.message}", param="aliases"
+            ) from error
+    return found
+
+
+def tags_check(tags: list[str]) -> list[str]:
+    """`tags` without doubles.
+
+    Raises:
+        InvalidError: too many, or one is too long or can't be shown.
+    """
+    found = list(dict.fromkeys(tags))
+    if len(found) > MAX_TAGS or not all(0 < len(t) <= TAG_LEN and t.isprintable() for t in found):
+        raise InvalidError(
+            f"at most {MAX_TAGS} tags of up to {TAG_LEN} printable characters", param="tags"
+        )
+    return found
 
 
 def model_config_add(
@@ -143,15 +194,16 @@ def free_name(wanted: str) -> str:
     """A name that a model can be called by and that nobody has, as close to `wanted` as can be."""
     stem = re.sub(r"[^A-Za-z0-9._:/-]+", "-", wanted.removesuffix(".gguf")).strip("-._:/")
     stem = stem[: MODEL_NAME_LEN - 8] or "model"
-    taken = {*DEFAULT_NAMES, *ModelConfig.objects.values_list("name", flat=True)}
+    taken = names_taken()
     names = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
-    return next(name for name in names if name not in taken and name.lower() not in DEFAULT_NAMES)
+    return next(name for name in names if name not in taken and name.lower() not in RESERVED)
 
 
 def model_config_change(
     *, config: ModelConfig, actor: User | None = None, address: str | None = None
 ) -> bool:
-    """Store what a form changed in `config` (FIELDS); the engine starts anew. False: nothing.
+    """Store what a form changed in `config` (FIELDS); the engine starts anew, if it is any of its
+    business. False: nothing.
 
     Raises:
         InvalidError: the change isn't allowed now; see `change_check` and `adapters_check`.
@@ -159,12 +211,15 @@ def model_config_change(
     if config.adapters != ModelConfig.objects.values_list("adapters", flat=True).get(pk=config.pk):
         config.adapters = adapters_check(config.adapters, architecture=architecture_of(config))
     with transaction.atomic():
-        before = ModelConfig.objects.select_for_update().get(pk=config.pk)
+        # All of them: an alias has to be free among the names of the others.
+        rows = {row.pk: row for row in ModelConfig.objects.select_for_update().order_by("pk")}
+        before = rows[config.pk]
         changed = [name for name in FIELDS if getattr(before, name) != getattr(config, name)]
         if not changed:
             return False
         change_check(before, config, changed)
-        config.save(update_fields=[*changed, "updated_at"])
+        restarts = [] if CALLERS_FIELDS.issuperset(changed) else ["updated_at"]
+        config.save(update_fields=[*changed, *restarts])
         names = {"name_before": before.name} if "name" in changed else {}
         audit_record(
             action=AuditAction.MODEL_CONFIG_CHANGED,
@@ -194,6 +249,10 @@ def change_check(before: ModelConfig, after: ModelConfig, changed: list[str]) ->
             raise InvalidError("the environment names this model", param="name")
         if is_served(before):
             raise InvalidError("unload the model before you rename it", param="name")
+    if "aliases" in changed or "name" in changed:
+        after.aliases = aliases_check(after.aliases, of=after)
+    after.tags = tags_check(after.tags)
+    after.sampling = sampling_check(after.sampling)
     if "is_enabled" in changed and before.is_default and not after.is_enabled:
         raise InvalidError("make another model the default first", param="is_enabled")
     check_cache_types(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import QuerySet
 
 from inference.models import MODEL_NAME_LEN, ModelConfig
+from inference.registry.model_access import access_models
 from llamaweb.lib.errors import NotFoundError, UnavailableError
 
 DEFAULT_NAMES = ("", "default")  # what clients send that have nothing to choose
@@ -15,7 +20,8 @@ MAX_SHOWN_CHARS = 100  # of a caller's text in a message
 class ModelInfo:
     """A model as callers see it. `created`: seconds since the epoch. `is_demo`: the tiny one that
     comes along, to begin with. `is_loaded`: an engine is to run for it, so requests may wait.
-    `num_adapters`: requests name them 0..num_adapters-1."""
+    `num_adapters`: requests name them 0..num_adapters-1. `sampling`: its defaults, by the names of
+    `SamplingParams`."""
 
     name: str
     created: int
@@ -24,6 +30,9 @@ class ModelInfo:
     is_demo: bool = False
     is_loaded: bool = True
     num_adapters: int = 0
+    aliases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
 
 
 def model_info(config: ModelConfig) -> ModelInfo:
@@ -36,6 +45,9 @@ def model_info(config: ModelConfig) -> ModelInfo:
         is_demo=config.is_starter and config.engine_class == "llama" and not config.model_path,
         is_loaded=config.wanted == ModelConfig.Wanted.LOADED,
         num_adapters=len(config.adapters),
+        aliases=tuple(config.aliases),
+        tags=tuple(config.tags),
+        sampling=config.sampling,
     )
 
 
@@ -46,27 +58,62 @@ def not_loaded(name: str) -> str:
 
 def model_list() -> list[ModelInfo]:
     """All enabled models, the default one first."""
-    configs = ModelConfig.objects.filter(is_enabled=True).order_by("-is_default", "name")
-    return [model_info(config) for config in configs]
+    return [model_info(config) for config in in_order(_enabled())]
+
+
+def model_list_for(user_id: int) -> list[ModelInfo]:
+    """As `model_list`, those that a user may use."""
+    return [model_info(config) for config in in_order(access_models(user_id))]
 
 
 def model_resolve(name: str | None) -> ModelInfo:
-    """The model that `name` means; nothing or "default" means the default one.
+    """The model that `name`, or an alias, means; nothing or "default" means the default one.
 
     Raises:
         NotFoundError: there is no such model.
         UnavailableError: no model is configured at all.
     """
-    configs = ModelConfig.objects.filter(is_enabled=True)
+    return model_info(config_resolve(_enabled(), name))
+
+
+def model_resolve_for(user_id: int, name: str | None) -> ModelInfo:
+    """As `model_resolve`, among those that a user may use: without a name the first of these, where
+    they may not use the default one.
+
+    Raises:
+        NotFoundError: there is no such model for them.
+        UnavailableError: there is none at all.
+    """
+    return model_info(config_resolve(access_models(user_id), name))
+
+
+def config_resolve(configs: QuerySet[ModelConfig], name: str | None) -> ModelConfig:
+    """The row among `configs` that `name` means; raises as `model_resolve`."""
     if name is None or name in DEFAULT_NAMES:
-        config = configs.order_by("-is_default", "name").first()
+        config = in_order(configs).first()
         if config is None:
             raise UnavailableError("no model is configured yet")
-    else:
-        config = configs.filter(name=name).first() if _may_be_name(name) else None
-        if config is None:
-            raise NotFoundError(f"the model {name[:MAX_SHOWN_CHARS]!r} does not exist")
-    return model_info(config)
+        return config
+    found = _named(configs, name) if _may_be_name(name) else None
+    if found is None:
+        raise NotFoundError(f"the model {name[:MAX_SHOWN_CHARS]!r} does not exist")
+    return found
+
+
+def in_order(configs: QuerySet[ModelConfig]) -> QuerySet[ModelConfig]:
+    """The default one first."""
+    return configs.order_by("-is_default", "name")
+
+
+def _enabled() -> QuerySet[ModelConfig]:
+    return ModelConfig.objects.filter(is_enabled=True)
+
+
+def _named(configs: QuerySet[ModelConfig], name: str) -> ModelConfig | None:
+    config = configs.filter(name=name).first()
+    if config is not None:
+        return config
+    return next((row for row in configs.exclude(aliases=[]) if name in row.aliases), None)
 
 
 def _may_be_name(name: str) -> bool:

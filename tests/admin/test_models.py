@@ -247,3 +247,59 @@ def test_deleting(admin: Client, first: ModelConfig, second: ModelConfig) -> Non
     assert admin.post(f"{BASE}{second.pk}/delete/", {"post": "yes"}).status_code == 302
     assert list(ModelConfig.objects.all()) == [first]
     assert actions()[-1] == "model_config.deleted"
+
+
+def test_names_tags_sampling_and_people_of_a_model(
+    admin: Client, first: ModelConfig, second: ModelConfig, alice: Any
+) -> None:
+    before = second.updated_at
+    changes = {
+        "name": "second",
+        "aliases": "gpt-small, team/chat,gpt-small",
+        "tags": "fast, für alle",
+        "sampling": '{"temperature": 0.25}',
+        "is_restricted": "on",
+        "users": [alice.pk],
+    }
+    assert change(admin, second, **changes) == 302
+    assert second.aliases == ["gpt-small", "team/chat"]
+    assert second.tags == ["fast", "für alle"]
+    assert second.sampling == {"temperature": 0.25}
+    assert (second.is_restricted, list(second.users.all())) == (True, [alice])
+    assert second.updated_at == before, "no engine has to start anew for it"
+    assert actions() == ["model_config.changed", "model_config.access"]
+    assert model_resolve("team/chat").name == "second"
+    assert change(admin, second, **changes) == 302
+    assert len(actions()) == 2
+    page = admin.get(f"{BASE}{second.pk}/change/").content.decode()
+    assert "gpt-small, team/chat" in page
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("aliases", "first", "a model of this name already"),
+        ("aliases", "second", "its name already"),
+        ("aliases", "other", "a model of this name already"),
+        ("aliases", "default", "reserved"),
+        ("aliases", "a b", "letters, digits"),
+        ("aliases", ",".join(f"a{n}" for n in range(17)), "at most 16"),
+        ("tags", "x" * 41, "at most 16 tags of up to 40"),
+        ("name", "other", "a model of this name already"),
+        ("sampling", '{"temperature": -1}', "temperature must be a number from 0"),
+        ("sampling", '{"top_k": 1.5}', "top_k must be an integer"),
+        ("sampling", '{"min_p": true}', "min_p must be a number"),
+        ("sampling", '{"heat": 1}', "is none of"),
+        ("sampling", "[1]", "give an object"),
+    ],
+)
+def test_what_callers_can_not_be_told(
+    admin: Client, first: ModelConfig, second: ModelConfig, field: str, value: str, reason: str
+) -> None:
+    ModelConfig.objects.filter(pk=first.pk).update(aliases=["other"])
+    form = form_of(second) | {field: value}
+    page = admin.post(f"{BASE}{second.pk}/change/", form).content.decode()
+    assert reason in page
+    second.refresh_from_db()
+    assert (second.name, second.aliases, second.tags, second.sampling) == ("second", [], [], {})
+    assert actions() == []

@@ -95,10 +95,10 @@ def test_a_queue_that_says_nothing(
 def test_what_goes_wrong_is_ours(
     alice: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken() -> Any:
+    async def broken(_user_id: int) -> Any:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(api, "model_list", broken)
+    monkeypatch.setattr(api, "model_list_for", broken)
     response = Person(alice).ask("GET", "me")
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["retryable"]) == (500, "failed", True)

@@ -13,10 +13,10 @@ from tests.fakes.inference_api import FakeInference
 
 @pytest.fixture(autouse=True)
 def _unloaded(fake: FakeInference, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def resolve(name: str | None) -> ModelInfo:
+    async def resolve(user_id: int, name: str | None) -> ModelInfo:
         return ModelInfo("tiny", 1_700_000_000, 4, "mock", is_loaded=False)
 
-    monkeypatch.setattr(api, "model_resolve", resolve)
+    monkeypatch.setattr(api, "model_resolve_for", resolve)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,14 @@ class FakeInference:
             "tiny", 1_700_000_000, self.num_slots, "mock", num_adapters=self.num_adapters
         )
 
+    async def model_resolve_for(self, user_id: int, name: str | None) -> ModelInfo:
+        return await self.model_resolve(name)
+
     async def model_list(self) -> list[ModelInfo]:
         return [await self.model_resolve(None)]
+
+    async def model_list_for(self, user_id: int) -> list[ModelInfo]:
+        return await self.model_list()
 
     async def engine_status(self, name: str | None = None) -> EngineSummary:
         info = await self.model_resolve(name)
@@ -93,7 +99,9 @@ class FakeInference:
             "generation_events",
             "generation_cancel",
             "model_resolve",
+            "model_resolve_for",
             "model_list",
+            "model_list_for",
             "engine_status",
         ):
             monkeypatch.setattr(api, name, getattr(self, name))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from inference.edge.openai.adapters import adapters_of
@@ -48,7 +48,7 @@ ID_PREFIX = "chatcmpl-"
 @dataclass(frozen=True, slots=True)
 class SubmitContext:
     """Who asks, for which model, when. `timeout_s`: how long the request may take in all;
-    `num_adapters`: of the model."""
+    `num_adapters`: of the model; `sampling`: its defaults, by name."""
 
     owner_key: str
     cache_scope: str
@@ -57,6 +57,7 @@ class SubmitContext:
     now_at: float
     timeout_s: float
     num_adapters: int = 0
+    sampling: Mapping[str, Any] = field(default_factory=dict)
 
 
 @functools.cache
@@ -92,7 +93,7 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
         echo=messages[-1].content if body.echo and continues else "",
     )
     # Zero rivals are asked for as one: the engine's 0 is "no probabilities at all".
-    sampling = sampling_of(body, num_probs=max(num_probs, int(shows_probs)))
+    sampling = sampling_of(body, context.sampling, num_probs=max(num_probs, int(shows_probs)))
     return _requests(body, context, [prompt], sampling, replace(options, top=num_probs))
 
 
@@ -112,7 +113,8 @@ def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRe
         post_sampling=body.post_sampling_probs,
         top=num_probs,
     )
-    return _requests(body, context, prompts, sampling_of(body, num_probs=num_probs), options)
+    sampling = sampling_of(body, context.sampling, num_probs=num_probs)
+    return _requests(body, context, prompts, sampling, options)
 
 
 def _requests(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from inference.edge.openai.biases import biases_of
@@ -105,16 +106,19 @@ def _refuse_response_format(response_format: Any) -> None:
         )
 
 
-def sampling_of(body: GenerationIn, *, num_probs: int) -> SamplingParams:
-    """How to pick tokens; what is absent stays the engine's default.
+def sampling_of(
+    body: GenerationIn, defaults: Mapping[str, Any], *, num_probs: int
+) -> SamplingParams:
+    """How to pick tokens; what is absent is the model's default, or stays the engine's.
 
     Raises:
         InvalidError: naming the field.
     """
     breakers = body.dry_sequence_breakers
     by_id, by_text = biases_of(body.logit_bias)
+    given = {name: getattr(body, name) for name in _SAME_NAME}
     return SamplingParams(
-        **{name: getattr(body, name) for name in _SAME_NAME},
+        **{**defaults, **{name: value for name, value in given.items() if value is not None}},
         dry_sequence_breakers=None if breakers is None else tuple(map(valid_text, breakers)),
         samplers=_samplers(body.samplers),
         logit_bias=by_id,

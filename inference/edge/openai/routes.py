@@ -51,7 +51,8 @@ async def completions(
 @router.get("/models", auth=MODELS_AUTH, response={200: dict[str, Any]}, summary="Models")
 async def models(request: HttpRequest) -> dict[str, Any]:
     """All models that may be named in a request, the default one first."""
-    infos = await api.model_list()
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    infos = await api.model_list_for(caller.user_id)
     data = [await _model_body(info, is_default=not index) for index, info in enumerate(infos)]
     return {"object": "list", "data": data}
 
@@ -64,8 +65,9 @@ async def models(request: HttpRequest) -> dict[str, Any]:
 )
 async def model(request: HttpRequest, name: str) -> dict[str, Any]:
     """One model."""
-    info = await api.model_resolve(name)
-    default = await api.model_resolve(None)
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    info = await api.model_resolve_for(caller.user_id, name)
+    default = await api.model_resolve_for(caller.user_id, None)
     return await _model_body(info, is_default=info.name == default.name)
 
 
@@ -79,7 +81,7 @@ async def _model_body(info: ModelInfo, *, is_default: bool) -> dict[str, Any]:
         meta = None
     return {
         "id": info.name,
-        "aliases": ["default"] if is_default else [],
+        "aliases": [*info.aliases, *(["default"] if is_default else [])],
         "object": "model",
         "created": info.created,
         "owned_by": OWNED_BY,
@@ -89,7 +91,7 @@ async def _model_body(info: ModelInfo, *, is_default: bool) -> dict[str, Any]:
 
 async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    info = await api.model_resolve(body.model)
+    info = await api.model_resolve_for(caller.user_id, body.model)
     api.refuse_unloaded(info)
     return SubmitContext(
         owner_key=caller.owner_key,
@@ -99,6 +101,7 @@ async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
         now_at=time.time(),
         timeout_s=settings.REQUEST_TIMEOUT_S,
         num_adapters=info.num_adapters,
+        sampling=info.sampling,
     )
 
 

@@ -34,6 +34,7 @@ class AuditAction(models.TextChoices):
     )
     MODEL_CONFIG_ADDED = "model_config.added", _("Model added")
     MODEL_CONFIG_CHANGED = "model_config.changed", _("Model changed")
+    MODEL_ACCESS_CHANGED = "model_config.access", _("Who may use a model changed")
     MODEL_CONFIG_DELETED = "model_config.deleted", _("Model deleted")
     MODEL_DEFAULT_SET = "model_config.default_set", _("Default model chosen")
     MODEL_LOADED = "model_config.load", _("Model loaded")
