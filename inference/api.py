@@ -23,12 +23,13 @@ from inference.queues.contract import (
     Read,
     Status,
 )
-from inference.registry import selectors
+from inference.registry import model_cards, selectors
 from inference.registry.generations import (
     generation_create,
     generation_get,
     generation_submit_committed,
 )
+from inference.registry.model_cards import ModelCard
 from inference.registry.results import GenerationResult, generation_result, generation_results
 from inference.registry.selectors import ModelInfo, not_loaded
 from llamaweb.accounts.database import in_database
@@ -56,12 +57,15 @@ __all__ = [
     "generation_status_now",
     "generation_submit",
     "generation_submit_committed",
+    "model_card_for",
+    "model_cards_for",
     "model_list",
     "model_list_for",
     "model_load",
     "model_resolve",
     "model_resolve_for",
     "model_resolve_for_now",
+    "not_loaded",
     "refuse_unloaded",
     "streams_close",
 ]
@@ -178,6 +182,16 @@ async def model_resolve_for(user_id: int, name: str | None) -> ModelInfo:
         UnavailableError: there is none at all.
     """
     return await in_database(selectors.model_resolve_for)(user_id, name)
+
+
+async def model_cards_for(user_id: int) -> list[ModelCard]:
+    """As `model_list_for`, with all that lists show."""
+    return await in_database(model_cards.model_cards_for)(user_id)
+
+
+async def model_card_for(user_id: int, name: str | None) -> ModelCard:
+    """As `model_resolve_for`, with all that lists show."""
+    return await in_database(model_cards.model_card_for)(user_id, name)
 
 
 def refuse_unloaded(info: ModelInfo) -> None:

@@ -157,7 +157,11 @@ def family_urls(
     return patterns, app_name, namespace
 
 
-openai_api = openai_family("openai", "inference.edge.openai.routes.router")
+openai_api = openai_family(
+    "openai",
+    "inference.edge.openai.routes.router",
+    "inference.edge.models.routes.router",
+)
 app_api = app_family(
     "app",
     "conversations.edge.me.router",

@@ -8,7 +8,7 @@ import pytest
 from django.test import AsyncClient
 
 from inference import api
-from inference.api import EngineSummary
+from inference.queues.contract import EngineStatus
 from llamaweb.lib.errors import UnavailableError
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, HELLO, Wire
@@ -17,10 +17,25 @@ from tests.fakes.inference_api import FakeInference, scripted
 TINY = {
     "id": "tiny",
     "aliases": ["default"],
+    "tags": [],
     "object": "model",
     "created": 1_700_000_000,
     "owned_by": "llamaweb",
-    "meta": {"n_ctx": 8192},
+    "capabilities": ["completion"],
+    "architecture": {"input_modalities": ["text"], "output_modalities": ["text"]},
+    "source": "preset",
+    "can_remove": False,
+    "status": {"value": "loaded"},
+    "meta": {
+        "vocab_type": None,
+        "n_vocab": None,
+        "n_ctx": 8192,
+        "n_ctx_train": None,
+        "n_embd": None,
+        "n_params": None,
+        "size": None,
+        "ftype": None,
+    },
 }
 
 
@@ -28,7 +43,9 @@ TINY = {
 async def test_list_and_one(fake: FakeInference, prefix: str) -> None:
     client = AsyncClient()
     listed = await client.get(f"{prefix}/models")
-    assert (listed.status_code, listed.json()) == (200, {"object": "list", "data": [TINY]})
+    assert (listed.status_code, listed.json()["object"]) == (200, "list")
+    assert listed.json()["data"] == [TINY]
+    assert [model["name"] for model in listed.json()["models"]] == ["tiny"]
     one = await client.get(f"{prefix}/models/tiny")
     assert (one.status_code, one.json()) == (200, TINY)
     absent = await client.get(f"{prefix}/models/a/b")
@@ -39,13 +56,15 @@ async def test_without_an_engine_the_context_is_unknown(
     fake: FakeInference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.max_context = 0
-    assert (await AsyncClient().get("/v1/models/tiny")).json()["meta"] is None
+    one = (await AsyncClient().get("/v1/models/tiny")).json()
+    assert (one["status"], one["meta"]) == ({"value": "loading"}, None)
 
-    async def away(name: str | None = None) -> EngineSummary:
+    async def away(model: str) -> tuple[EngineStatus, ...]:
         raise UnavailableError("Redis can't be reached")
 
-    monkeypatch.setattr(api, "engine_status", away)
-    assert (await AsyncClient().get("/v1/models")).json()["data"] == [{**TINY, "meta": None}]
+    monkeypatch.setattr(api, "engine_list", away)
+    (one,) = (await AsyncClient().get("/v1/models")).json()["data"]
+    assert (one["status"], one["meta"]) == ({"value": "unloaded"}, None)
 
 
 async def test_chat_without_v1(fake: FakeInference, wire: Wire) -> None:

@@ -12,7 +12,8 @@ from inference import api
 from inference.api import EngineSummary, ModelInfo
 from inference.protocol.events import CancelledBy, Entry, Event, is_terminal
 from inference.protocol.requests import GenerateRequest
-from inference.queues.contract import Cursor, Position, Read
+from inference.queues.contract import Cursor, EngineStatus, Position, Read
+from inference.registry.model_cards import ModelCard
 from llamaweb.lib.errors import LlamawebError, NotFoundError
 
 Script = Callable[[GenerateRequest], AsyncIterator[Event | Position | Read]]
@@ -80,6 +81,17 @@ class FakeInference:
     async def model_list_for(self, user_id: int) -> list[ModelInfo]:
         return await self.model_list()
 
+    async def model_cards_for(self, user_id: int) -> list[ModelCard]:
+        return [await self.model_card_for(user_id, None)]
+
+    async def model_card_for(self, user_id: int, name: str | None) -> ModelCard:
+        return ModelCard(await self.model_resolve(name), is_default=True)
+
+    async def engine_list(self, model: str) -> tuple[EngineStatus, ...]:
+        info = {"max_context": self.max_context}
+        state = "ready" if self.max_context else "loading"
+        return (EngineStatus("e1", state, 1, 0, 0.1, False, info),)
+
     async def engine_status(self, name: str | None = None) -> EngineSummary:
         info = await self.model_resolve(name)
         if not self.max_context:
@@ -102,6 +114,9 @@ class FakeInference:
             "model_resolve_for",
             "model_list",
             "model_list_for",
+            "model_cards_for",
+            "model_card_for",
+            "engine_list",
             "engine_status",
         ):
             monkeypatch.setattr(api, name, getattr(self, name))

@@ -10,20 +10,16 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router
 
 from inference import api
-from inference.api import ModelInfo
 from inference.edge.openai.convert import SubmitContext, chat_requests, text_requests
 from inference.edge.openai.prompt_bounds import refuse_hopeless
 from inference.edge.openai.replies import reply
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
-from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.accounts.caller import Caller
-from llamaweb.accounts.models import Scope
-from llamaweb.lib.errors import LlamawebError
+from llamaweb.lib.errors import InvalidError, UnavailableError
 
 router = Router(tags=["openai"])
 
-OWNED_BY = "llamaweb"
-MODELS_AUTH = ApiKeyAuth(Scope.MODELS_READ, Scope.INFERENCE)
+AUTOLOAD = {"1": True, "true": True, "0": False, "false": False}
 
 
 @router.post("/chat/completions", response={200: dict[str, Any]}, summary="Chat completion")
@@ -48,51 +44,12 @@ async def completions(
     return await reply(requests, stream=body.stream, ping_s=_ping_s(body))
 
 
-@router.get("/models", auth=MODELS_AUTH, response={200: dict[str, Any]}, summary="Models")
-async def models(request: HttpRequest) -> dict[str, Any]:
-    """All models that may be named in a request, the default one first."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
-    infos = await api.model_list_for(caller.user_id)
-    data = [await _model_body(info, is_default=not index) for index, info in enumerate(infos)]
-    return {"object": "list", "data": data}
-
-
-@router.get(
-    "/models/{path:name}",
-    auth=MODELS_AUTH,
-    response={200: dict[str, Any]},
-    summary="One model",
-)
-async def model(request: HttpRequest, name: str) -> dict[str, Any]:
-    """One model."""
-    caller: Caller = request.auth  # type: ignore[attr-defined]
-    info = await api.model_resolve_for(caller.user_id, name)
-    default = await api.model_resolve_for(caller.user_id, None)
-    return await _model_body(info, is_default=info.name == default.name)
-
-
-async def _model_body(info: ModelInfo, *, is_default: bool) -> dict[str, Any]:
-    """`meta` is null while no engine serves the model: only an engine knows the context, and that
-    of a model elsewhere perhaps nobody does."""
-    try:
-        summary = await api.engine_status(info.name)
-        meta = {"n_ctx": summary.max_context or None} if summary.ready else None
-    except LlamawebError:  # the list is of use without the queue, too
-        meta = None
-    return {
-        "id": info.name,
-        "aliases": [*info.aliases, *(["default"] if is_default else [])],
-        "object": "model",
-        "created": info.created,
-        "owned_by": OWNED_BY,
-        "meta": meta,
-    }
-
-
 async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
     caller: Caller = request.auth  # type: ignore[attr-defined]
     info = await api.model_resolve_for(caller.user_id, body.model)
     api.refuse_unloaded(info)
+    if not _autoload(request) and not (await api.engine_status(info.name)).ready:
+        raise UnavailableError(api.not_loaded(info.name))
     return SubmitContext(
         owner_key=caller.owner_key,
         cache_scope=caller.cache_scope,
@@ -103,6 +60,14 @@ async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
         num_adapters=info.num_adapters,
         sampling=info.sampling,
     )
+
+
+def _autoload(request: HttpRequest) -> bool:
+    """Whether the request waits for a model that no engine has ready."""
+    wanted = AUTOLOAD.get(request.GET.get("autoload", "true"))
+    if wanted is None:
+        raise InvalidError("must be true, false, 1 or 0", param="autoload")
+    return wanted
 
 
 def _ping_s(body: GenerationIn) -> float | None:
