@@ -34,9 +34,10 @@ name_validator = RegexValidator(
 class ModelFile(models.Model):
     """A GGUF file on this server, or one on its way here.
 
-    `queued` → `downloading` → `ready` | `failed` | `cancelled`, by guarded updates. What was ready
-    and isn't any more is `missing`, `incomplete` (a shard is) or `damaged`, and `error` says why;
-    it becomes ready again when the file does. Only a `ready` file can be served.
+    `queued` → `downloading` → `ready` | `failed` | `cancelled`, by guarded updates, and `paused`
+    until somebody resumes it; an upload is `uploading` instead. What was ready and isn't any more
+    is `missing`, `incomplete` (a shard is) or `damaged`, and `error` says why; it becomes ready
+    again when the file does. Only a `ready` file can be served.
 
     A model of several files is a row for each: `main` is the one that is loaded (the first shard),
     None for that itself; its state, and the sums in its `facts`, are those of all shards. Two
@@ -49,12 +50,15 @@ class ModelFile(models.Model):
     can take, or the reason why it can't be used. `signature`: of the file that was read. `etag`:
     what the source called the version that is being fetched. `bytes_done`: safely on the disk.
     `taken_by` and `heartbeat_at`: the job that fetches it, and its last sign of life.
-    `config_name`: the model that is made of it when it is ready, "" for none.
+    `config_name`: the model that is made of it when it is ready, "" for none. `expected_sha256` and
+    `expected_size`: what a file on its way has to have; its `sha256` is set once that was checked.
     """
 
     class State(models.TextChoices):
         QUEUED = "queued", _("waiting")
         DOWNLOADING = "downloading", _("downloading")
+        PAUSED = "paused", _("paused")
+        UPLOADING = "uploading", _("uploading")
         READY = "ready", _("ready")
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
@@ -87,6 +91,7 @@ class ModelFile(models.Model):
     bytes_done = models.PositiveBigIntegerField(default=0)
     source_url = models.CharField(_("source"), max_length=URL_LEN, blank=True)
     expected_sha256 = models.CharField(max_length=SHA256_LEN, blank=True)
+    expected_size = models.PositiveBigIntegerField(null=True, blank=True)
     sha256 = models.CharField("SHA-256", max_length=SHA256_LEN, blank=True)
     etag = models.CharField(max_length=256, blank=True)
     error = models.CharField(_("error"), max_length=500, blank=True)

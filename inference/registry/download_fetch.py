@@ -13,7 +13,7 @@ from django.conf import settings
 from inference.registry.gguf.errors import GgufError
 from inference.registry.gguf.header import MAGIC
 from llamaweb.lib.addresses import Allow
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import FailedError, InvalidError, LlamawebError
 from llamaweb.lib.outbound import Response, UnreachableError, fetch
 
 READ_BYTES = 1024 * 1024
@@ -23,6 +23,7 @@ TRY_S = 24 * 3600.0
 BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 20.0)
 RANGE_RE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 ETAG_RE = re.compile(r'"[\x21\x23-\x7e]{1,250}"')  # strong ones only
+MAX_RETRY_AFTER_S = 300.0
 TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -92,6 +93,8 @@ class Fetcher:
     Args:
         etag: what the source called the version that `part` holds a piece of.
         expected: whether a digest will tell a wrong piece, so that any may be gone on with.
+        expected_size: bytes of the whole file, if somebody else said.
+        headers: to be sent with each request.
         note: called with every piece, knows what of it to write down, and ends the work by raising.
         pause: waits that many seconds, calling `note` meanwhile.
     """
@@ -103,6 +106,8 @@ class Fetcher:
         *,
         etag: str,
         expected: bool,
+        expected_size: int | None,
+        headers: Mapping[str, str],
         note: Callable[[], None],
         pause: Callable[[float], None],
     ) -> None:
@@ -111,6 +116,9 @@ class Fetcher:
         self.etag = etag
         self.total: int | None = None
         self._expected = expected
+        self._expected_size = expected_size
+        self._headers = dict(headers)
+        self._wait_s = 0.0  # what the server asks for
         self._note = note
         self._pause = pause
         self._allow = Allow.of(settings.OUTBOUND_ALLOW)
@@ -133,13 +141,16 @@ class Fetcher:
             tries = 0 if self._part.size - before >= PROGRESS_BYTES else tries + 1
             if tries >= MAX_TRIES:
                 raise UnreachableError(f"{reason} ({tries} tries)")
-            self._pause(BACK_OFF_S[min(tries, len(BACK_OFF_S)) - 1])
+            back_off_s = BACK_OFF_S[min(tries, len(BACK_OFF_S)) - 1]
+            self._wait_s, asked_s = 0.0, self._wait_s
+            self._pause(max(back_off_s, asked_s))
 
     def _try(self) -> bool:
         """One request; whether the file is whole now."""
-        headers = self._range_headers()
-        if not headers and self._part.size:
+        going_on = self._range_headers()
+        if not going_on and self._part.size:
             self._part.restart()
+        headers = self._headers | going_on
         with fetch(self._url, allow=self._allow, total_s=TRY_S, headers=headers) as response:
             if not self._begin(response):
                 return False
@@ -173,17 +184,29 @@ class Fetcher:
         elif response.status == 416 and self._part.size:
             self._forget()
             return False
-        elif response.status in TRANSIENT:
-            raise UnreachableError(f"the server answers {response.status}")
         else:
-            raise InvalidError(f"the server answers {response.status}")
+            raise self._refusal(response)
         if self.total is not None and self.total > settings.DOWNLOAD_MAX_BYTES:
             raise InvalidError(
                 f"the file has {self.total:,} bytes; LLAMAWEB_DOWNLOAD_MAX_BYTES allows "
                 f"{settings.DOWNLOAD_MAX_BYTES:,}"
             )
+        if self._expected_size is not None and self.total not in (None, self._expected_size):
+            raise InvalidError(
+                f"the server has a file of {self.total:,} bytes, not {self._expected_size:,}"
+            )
         self._note()
         return True
+
+    def _refusal(self, response: Response) -> LlamawebError:
+        """What another status means; a piece that is there is worth another try later."""
+        message = f"the server answers {response.status}"
+        if response.status in TRANSIENT:
+            self._wait_s = _retry_after_s(response.headers)
+            return UnreachableError(message)
+        if response.status in (401, 403):
+            message += ": it lets in only whom it knows (LLAMAWEB_HUB_TOKEN is for the hub)"
+        return FailedError(message) if self._part.size else InvalidError(message)
 
     def _is_rest(self, headers: Mapping[str, str]) -> bool:
         """Whether a partial answer goes on exactly where we are, with the same file."""
@@ -198,6 +221,12 @@ class Fetcher:
     def _forget(self) -> None:
         self._part.restart()
         self.etag, self.total = "", None
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float:
+    text = headers.get("retry-after", "")
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    return min(float(text), MAX_RETRY_AFTER_S) if is_number else 0.0
 
 
 def _length(headers: Mapping[str, str]) -> int | None:

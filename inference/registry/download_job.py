@@ -1,37 +1,46 @@
 """The work behind a download: fetch, check, put in its place.
 
-Two locks: the partial file's (one job a host, gone with its process) and the row's guarded update.
-Bytes count as done once they are on the disk. The file gets its own name only when it is whole,
-has the right digest and is a model.
+Two locks: the first file's piece (one job a host, gone with its process) and the row's guarded
+update. Bytes count as done once they are on the disk. A model appears in the models directory only
+when each of its files is whole, has the right digest, and they are the files of one model.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import hashlib
 import logging
-import os
-import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from collections.abc import Iterator, Sequence
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from inference.models import ModelFile
 from inference.registry.config_services import config_of_file, name_check
-from inference.registry.download_fetch import READ_BYTES, Fetcher, Part, Stream
+from inference.registry.download_fetch import Stream
+from inference.registry.download_file import (
+    FileWork,
+    digest_check,
+    header_of,
+    opened_piece,
+    set_check,
+)
+from inference.registry.download_place import (
+    final_path,
+    place_of,
+    put_in_place,
+    remove_all,
+    remove_pieces,
+)
 from inference.registry.downloads import MAX_RUNNING, State, needs_job, running
-from inference.registry.files import check_alone, files_remove, header_values, partial_path
-from inference.registry.gguf.errors import GgufError
+from inference.registry.files import Role, files_remove, header_values, partial_path
 from inference.registry.gguf.header import GgufHeader
-from inference.registry.gguf.process import read_header
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
 from llamaweb.lib.errors import FailedError, InvalidError, LlamawebError
@@ -42,13 +51,12 @@ log = logging.getLogger(__name__)
 WRITE_EVERY_S = 1.0
 PAUSE_STEP_S = 0.25
 ERROR_LEN = 500
-MAX_STEM_CHARS = 80
 RESERVE_BYTES = 512 * 1024 * 1024  # of the disk that others still need
 stopping = threading.Event()  # this process is asked to end: hand downloads back
 
 
 class Lost(Exception):
-    """The row isn't this job's any more: cancelled, deleted, or another job's."""
+    """The row isn't this job's any more: paused, cancelled, deleted, or another job's."""
 
 
 class HandBack(Exception):
@@ -57,7 +65,7 @@ class HandBack(Exception):
 
 def model_download(file_id: int) -> str:
     """Do what is left of a download; returns the state it has then, "" if it isn't ours to do."""
-    with _locked(partial_path(file_id)) as stream:
+    with _locked(file_id) as stream:
         if stream is None:
             return ""
         job = _take(file_id, stream)
@@ -76,7 +84,7 @@ def _run(job: _Job) -> None:
         log.info("download %d isn't wanted any more", job.row.pk)
         row = ModelFile.objects.filter(pk=job.row.pk).first()
         if row is None or row.state == State.CANCELLED:
-            files_remove(job.final)
+            remove_all(job.rows)
     except HandBack:
         job.hand_back()
     except InvalidError as error:
@@ -84,20 +92,25 @@ def _run(job: _Job) -> None:
     except LlamawebError as error:
         job.fail(error.message, keep=True)
     except OSError as error:
-        job.fail(f"the disk: {error.strerror or 'it failed'}", keep=True)
+        job.fail(_disk_problem(error), keep=True)
     except Exception:
         log.exception("download %d failed", job.row.pk)
         job.fail("an internal error; the log has more", keep=True)
 
 
+def _disk_problem(error: OSError) -> str:
+    message = f"the disk: {error.strerror or 'it failed'}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{message}; what is there is kept: make room, then try again"
+    return message
+
+
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[Stream | None]:
-    """The partial file, open for reading and writing, or None if another job has it."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as stream:
+def _locked(file_id: int) -> Iterator[Stream | None]:
+    """The piece of the first file, or None if another job has it."""
+    with opened_piece(partial_path(file_id)) as stream:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield None
         else:
@@ -116,82 +129,87 @@ def _take(file_id: int, stream: Stream) -> _Job | None:
 
 
 class _Job:
-    """A taken row. Every write is guarded by its being taken by this job."""
+    """A taken row, and those of the model's other files. Every write is guarded by the first
+    one's being taken by this job."""
 
     def __init__(self, row: ModelFile, name: str, stream: Stream) -> None:
         self.row = row
-        self.final = final_path(row)
+        parts = list(_coming(row).select_related("main").order_by("pk"))
+        self.rows: Sequence[ModelFile] = [row, *parts]
+        self._num_shards = 1 + sum(part.role == Role.SHARD for part in parts)
         self._name = name
-        self._part = Part(stream)
-        self._fetcher = Fetcher(
-            row.source_url,
-            self._part,
-            etag=row.etag,
-            expected=bool(row.expected_sha256),
-            note=self._note,
-            pause=self._pause,
-        )
+        self._stream = stream
+        self._at: ModelFile | None = None
+        self._work: FileWork | None = None
         self._written_ts = 0.0
 
     def run(self) -> None:
-        """Fetch what is missing, check, and put the file in its place."""
-        if self.final.is_file():  # a job was killed after it had put it there
-            digest = self._digest_of(self.final)
-            path = self.final
-        else:
-            self._part.keep(self.row.bytes_done, self._alive)
-            if not (self.row.size and self._part.size == self.row.size):
-                self._fetcher.run()
-                self._write_progress()
-            digest = self._part.digest.hexdigest()
-            path = partial_path(self.row.pk)
-        self._finish(path, digest, self._check(path, digest))
+        """Fetch what is missing, check, and put the model in its place."""
+        self._check_disk()
+        headers = []
+        for row in self.rows:
+            self._at = row
+            headers.append(self._bring(row))
+        self._at = None
+        set_check(self.rows, headers)
+        self._finish(headers)
 
     def fail(self, message: str, *, keep: bool) -> None:
         """Say why it ended. `keep`: what is there is of use for another try."""
-        values: dict[str, object] = {"state": State.FAILED, "error": message[:ERROR_LEN]}
-        if not keep:
-            values |= {"bytes_done": 0, "etag": "", "size": None}
+        at = self._at
+        if at is not None and len(self.rows) > 1:
+            message = f"{final_path(at).name}: {message}"
+        bad = [] if keep else self.rows if at is None else [at]
         with contextlib.suppress(Lost), transaction.atomic():
-            self._write(**values)
+            self._write(state=State.FAILED, error=message[:ERROR_LEN])
+            _reset(bad)
             self._audit("failed", message[:200])
-        if not keep:
-            files_remove(partial_path(self.row.pk))
+        if bad:
+            files_remove(*(path for path in map(place_of, bad) if path is not None))
+            remove_pieces(bad)
 
     def hand_back(self) -> None:
         """Let another process go on."""
         with contextlib.suppress(Lost):
             self._write(state=State.QUEUED, taken_by="")
 
-    def _check(self, path: Path, digest: str) -> GgufHeader:
-        """Whether it is what was asked for."""
-        wanted = self.row.expected_sha256
-        if wanted and digest != wanted:
-            raise InvalidError(f"the file has another SHA-256 ({digest}); it was thrown away")
-        try:
-            header = read_header(path)
-            check_alone(header.facts)
-            if header.facts.split.count > 1:
-                raise GgufError(f"this is one of {header.facts.split.count} files of a model")
-        except GgufError as error:
-            raise InvalidError(f"{error.message}; it was thrown away") from error
+    def _bring(self, row: ModelFile) -> GgufHeader:
+        """Have a file whole and checked, in its piece or, if a job was killed late, further."""
+        known = place_of(row) if row.sha256 else None
+        if known is not None:
+            self._alive()
+            return header_of(known, row, num_shards=self._num_shards)
+        if row.sha256:  # somebody took it away
+            row.bytes_done, row.sha256 = 0, ""
+        path = partial_path(row.pk)
+        own = contextlib.nullcontext(self._stream) if row is self.row else opened_piece(path)
+        with own as stream:
+            work = FileWork(row, stream, note=self._note, pause=self._pause)
+            self._work = work
+            digest = work.bring(self._alive)
+        digest_check(row, digest, work.part.size)
+        header = header_of(path, row, num_shards=self._num_shards)
+        values = work.values() | {"size": work.part.size, "sha256": digest}
+        self._write(row, **values)
+        for name, value in values.items():
+            setattr(row, name, value)
+        self._work = None
         return header
 
-    def _finish(self, path: Path, digest: str, header: GgufHeader) -> None:
+    def _finish(self, headers: Sequence[GgufHeader]) -> None:
         self._alive(force=True)
-        values = header_values(header)  # takes a moment: not in the transaction
-        if path != self.final:
-            path.rename(self.final)
-            _sync_folder(self.final.parent)
+        values = [header_values(header) for header in headers]  # takes a moment
+        put_in_place(self.rows)
         with transaction.atomic():
             self._write(
                 state=State.READY,
-                path=str(self.final),
-                sha256=digest,
+                path=str(final_path(self.row)),
                 taken_by="",
                 error="",
-                **values,
+                **values[0],
             )
+            for part, found in zip(self.rows[1:], values[1:], strict=True):
+                ModelFile.objects.filter(pk=part.pk).update(path=str(final_path(part)), **found)
             self._audit("ready")
             self._make_config()
 
@@ -219,13 +237,18 @@ class _Job:
             self._check_disk()
 
     def _write_progress(self) -> None:
-        self._part.sync()
-        total = self._fetcher.total
-        size = {} if total is None else {"size": total}
-        self._write(bytes_done=self._part.size, etag=self._fetcher.etag, **size)
+        assert self._work is not None
+        self._work.part.sync()
+        self._write(self._work.row, **self._work.values())
 
     def _check_disk(self) -> None:
-        left = 0 if self._fetcher.total is None else self._fetcher.total - self._part.size
+        """Whether there is room for all that is still to come."""
+        left = 0
+        for row in self.rows:
+            if self._work is not None and row is self._work.row:
+                left += max(0, (self._work.total or 0) - self._work.part.size)
+            else:
+                left += max(0, (row.size or 0) - row.bytes_done)
         free = shutil.disk_usage(settings.DATA_DIR.models).free
         if free < left + RESERVE_BYTES:
             raise FailedError(
@@ -246,26 +269,24 @@ class _Job:
         if force or time.monotonic() - self._written_ts >= WRITE_EVERY_S:
             self._write()
 
-    def _write(self, **values: object) -> None:
-        """Change the row and say that this job lives.
+    def _write(self, row: ModelFile | None = None, **values: object) -> None:
+        """Change a row (the first file's) and say that this job lives. The other files' state is
+        the first one's.
 
         Raises:
             Lost: it isn't ours any more.
         """
+        is_first = row is None or row is self.row
         mine = ModelFile.objects.filter(
             pk=self.row.pk, taken_by=self._name, state=State.DOWNLOADING
         )
-        if not mine.update(heartbeat_at=timezone.now(), **values):
+        if not mine.update(heartbeat_at=timezone.now(), **(values if is_first else {})):
             raise Lost
+        if row is not None and not is_first:
+            ModelFile.objects.filter(pk=row.pk).update(**values)
+        if "state" in values:
+            _coming(self.row).update(state=values["state"])
         self._written_ts = time.monotonic()
-
-    def _digest_of(self, path: Path) -> str:
-        digest = hashlib.sha256()
-        with path.open("rb") as stream:
-            while data := stream.read(READ_BYTES):
-                digest.update(data)
-                self._alive()
-        return digest.hexdigest()
 
     def _audit(self, outcome: str, reason: str = "") -> None:
         audit_record(
@@ -279,17 +300,13 @@ class _Job:
         )
 
 
-def final_path(row: ModelFile) -> Path:
-    """Where a download lies when it is whole: its source's name made harmless, and its number."""
-    name = unquote(urlsplit(row.source_url).path.rpartition("/")[2])
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name.removesuffix(".gguf"))[:MAX_STEM_CHARS]
-    folder: Path = settings.DATA_DIR.models
-    return folder / f"{stem.strip('-._') or 'model'}-{row.pk}.gguf"
+def _coming(main: ModelFile) -> QuerySet[ModelFile]:
+    """The other files of a model that aren't in their places yet."""
+    return ModelFile.objects.filter(main=main, is_owned=True, path="")
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _reset(rows: Sequence[ModelFile]) -> None:
+    """Begin with nothing of these."""
+    ModelFile.objects.filter(pk__in=[row.pk for row in rows]).update(
+        bytes_done=0, etag="", sha256="", size=F("expected_size")
+    )

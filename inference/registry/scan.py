@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import transaction
 
 from inference.models import ModelFile
-from inference.registry.download_job import final_path
+from inference.registry.download_place import final_path
 from inference.registry.files import ERROR_LEN, NOT_ALONE, State, facts_of, reason_of, set_store
 from inference.registry.model_dir import Entry, entries, opened_in
 from inference.registry.model_sets import FoundFile, ModelSet, group
@@ -95,7 +95,8 @@ def _scan_dir(root: Path) -> ScanResult:
         raise InvalidError(f"the models directory can't be read: {error.strerror}") from error
     # Read after the listing: a download that lies in its place is a row by now, or its job's.
     rows = {Path(row.path): row for row in ModelFile.objects.exclude(path="")}
-    coming = {final_path(row) for row in ModelFile.objects.filter(path="", is_owned=True)}
+    unplaced = ModelFile.objects.filter(path="", is_owned=True).select_related("main")
+    coming = {final_path(row) for row in unplaced}
     readings: dict[PurePosixPath, Reading] = {}
     found: list[FoundFile] = []
     for entry in listed:
