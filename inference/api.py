@@ -75,12 +75,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EngineSummary:
-    """Whether requests to a model are served now; `reason` says why not."""
+    """Whether requests to a model are served now; `reason` says why not. `on_demand`: it isn't in
+    memory, and a request has it loaded when there is room."""
 
     ready: bool
     reason: str
     model: str = ""
     max_context: int = 0
+    on_demand: bool = False
 
 
 async def generation_submit(request: GenerateRequest) -> Position:
@@ -226,7 +228,7 @@ async def engine_status(name: str | None = None) -> EngineSummary:
     if not info.is_loaded:
         return EngineSummary(False, not_loaded(model), model)
     engines = await engine_list(model)
-    reason = "no engine has started yet"
+    reason, on_demand = "no engine has started yet", False
     for engine in engines:
         if engine.is_silent:
             continue
@@ -236,4 +238,5 @@ async def engine_status(name: str | None = None) -> EngineSummary:
             reason = f"model {model} is loading"
         elif engine.info.get("reason"):
             reason = str(engine.info["reason"])
-    return EngineSummary(False, reason, model)
+        on_demand = on_demand or bool(engine.info.get("on_demand"))
+    return EngineSummary(False, reason, model, on_demand=on_demand)

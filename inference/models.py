@@ -153,7 +153,8 @@ class ModelConfig(ModelUse):
 
     The file is `file`, or for what the environment describes `model_path` ("" with class "llama":
     the starter model). `wanted` is what an administrator asked for, and the supervisor brings
-    about: `drained` lets running answers end first, `unloaded` gives them seconds.
+    about: `loaded` while there is room, `auto` from the first request that waits for it until
+    others need the room, `drained` lets running answers end first, `unloaded` gives them seconds.
     """
 
     class FlashAttention(models.TextChoices):
@@ -168,6 +169,7 @@ class ModelConfig(ModelUse):
 
     class Wanted(models.TextChoices):
         LOADED = "loaded", _("loaded")
+        ON_DEMAND = "auto", _("on demand")
         DRAINED = "drained", _("drained")
         UNLOADED = "unloaded", _("not loaded")
 
@@ -190,7 +192,10 @@ class ModelConfig(ModelUse):
     )
     is_enabled = models.BooleanField(_("enabled"), default=True)
     wanted = models.CharField(
-        _("wanted"), max_length=8, choices=Wanted.choices, default=Wanted.LOADED
+        _("wanted"), max_length=8, choices=Wanted.choices, default=Wanted.ON_DEMAND
+    )
+    is_pinned = models.BooleanField(
+        _("pinned"), default=False, help_text=_("never unloaded for another model")
     )
     num_slots = models.PositiveIntegerField(
         _("slots"),

@@ -146,6 +146,14 @@ class Env:
     engine_yields_cores: bool = var(
         kinds.FLAG, True, "Engines compute with fewer threads while other processes need the cores."
     )
+    engine_memory_mib: int = var(
+        kinds.integer(0, 67_108_864),
+        0,
+        "Memory that all engines may take together, in MiB; 0: what others leave, but a reserve.",
+    )
+    engine_max_loaded: int = var(
+        kinds.integer(0, 1000), 0, "Models in memory at the same time; 0: as many as fit."
+    )
     gpu_layers: int = var(kinds.integer(-1, 10_000), 0, "Layers put on the GPU; -1: all.")
     mock_reply: str = var(kinds.text(), "", "Mock: the answer; empty: echo the last message.")
     mock_delay_ms: float = var(kinds.decimal(0, 60_000), 0.0, "Mock: milliseconds a decode step.")
@@ -157,6 +165,9 @@ class Env:
     )
     mock_crash_after: int = var(
         kinds.integer(0, 10**9), 0, "Mock: die after that many tokens of the process; 0: never."
+    )
+    mock_memory_mib: int = var(
+        kinds.integer(0, 67_108_864), 0, "Mock: MiB of memory that each model claims to need."
     )
     # --- bounds
     web_workers: int = var(kinds.integer(1, 64), 1, "Web processes sharing the port.")

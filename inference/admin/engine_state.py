@@ -11,10 +11,12 @@ from inference.admin.measurements import measurement_lines
 from inference.admin.memory_lines import use_line
 from inference.models import ModelConfig
 from inference.queues.contract import SUPERVISOR_ID, EngineStatus, Load
-from inference.registry.config_services import can_load, can_unload, is_served
+from inference.registry.config_services import is_served
+from inference.registry.wanted import can_load, can_unload, can_wait
 from llamaweb.lib.errors import UnavailableError
 
 MAX_MODELS = 50
+LOG_LEN = 8000
 MAX_OWNERS = 20  # shown of those who wait for one model
 NUMBERS = (
     "tokens_per_s",
@@ -61,12 +63,15 @@ def _model(
         "is_default": config.is_default,
         "is_enabled": config.is_enabled,
         "wanted": config.wanted if config.is_enabled else "disabled",
-        "state": _state(config, engines),
-        "reason": _reason(engines or told),
+        "is_pinned": config.is_pinned,
+        "state": _state(config, engines, told),
+        "reason": _reason([*engines, *told]),
+        "log": _log(engines, told),
         "measured": measurement_lines(config),
         "memory": use_line(config, max((int(e["memory_bytes"]) for e in shown), default=0)),
         "may": {
             "load": can_load(config),
+            "on_demand": can_wait(config),
             "drain": is_served(config),
             "unload": can_unload(config),
         },
@@ -75,19 +80,29 @@ def _model(
     }
 
 
+def _log(engines: list[EngineStatus], told: list[EngineStatus]) -> str:
+    """The last words of an engine that couldn't be loaded, until one is ready."""
+    if any(status.state == "ready" for status in engines):
+        return ""
+    return next((str(status.info.get("log", ""))[:LOG_LEN] for status in told), "")
+
+
 def _reason(said: list[EngineStatus]) -> str:
-    """Why it isn't ready: what engines say, or the supervisor while there are none."""
+    """Why it isn't ready: what engines say, or the supervisor."""
     reasons = (str(s.info.get("reason", "")) for s in said if not s.is_silent)
     return next((reason[:500] for reason in reasons if reason), "")
 
 
-def _state(config: ModelConfig, engines: list[EngineStatus]) -> str:
-    """The best that can be said: ready, loading, draining, silent, starting, not_loaded."""
+def _state(config: ModelConfig, engines: list[EngineStatus], told: list[EngineStatus]) -> str:
+    """The best that can be said: ready, loading, draining, on_demand, silent, starting,
+    not_loaded."""
     alive = {status.state for status in engines if not status.is_silent}
     for state in ("ready", "draining", "loading", "starting"):
         if state in alive:
             return state
     if is_served(config):
+        if any(status.info.get("on_demand") for status in told):
+            return "on_demand"
         return "silent" if engines else "starting"
     return "not_loaded"
 

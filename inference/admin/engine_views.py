@@ -19,7 +19,7 @@ from inference.models import ModelConfig
 from llamaweb.accounts.admin_base import has_permission
 from llamaweb.lib.errors import LlamawebError
 
-BUTTONS = ("load", "drain", "unload")
+BUTTONS = ("load", "on_demand", "drain", "unload")
 NO_STORE = {"Cache-Control": "no-store"}
 
 
@@ -84,6 +84,7 @@ def words() -> dict[str, str]:
         "starting": _("starting"),
         "draining": _("draining"),
         "silent": _("silent"),
+        "on_demand": _("on demand"),
         "not_loaded": _("not loaded"),
         "disabled": _("disabled"),
         "nobody_waits": _("Nobody waits."),

@@ -25,21 +25,26 @@ from inference.admin.model_forms import (
 from inference.models import ModelConfig
 from inference.registry.calibrations import can_measure, model_measure
 from inference.registry.config_services import (
-    can_load,
-    can_unload,
     delete_refusal,
     is_served,
     model_config_add,
     model_config_change,
     model_config_delete,
     model_default_set,
-    model_drain,
-    model_load,
-    model_unload,
 )
 from inference.registry.downloads import model_download_start
 from inference.registry.model_access import model_access_set
 from inference.registry.upstreams import ENGINE_CLASS
+from inference.registry.wanted import (
+    can_load,
+    can_unload,
+    can_wait,
+    model_drain,
+    model_load,
+    model_on_demand,
+    model_pin_set,
+    model_unload,
+)
 from llamaweb.accounts.admin_base import Act, Admin, display, who
 from llamaweb.lib.errors import LlamawebError
 
@@ -49,6 +54,21 @@ Wanted = ModelConfig.Wanted
 def _load(request: HttpRequest, config: ModelConfig) -> str:
     model_load(config=config, **who(request))
     return gettext("%(name)s is being loaded.") % {"name": config.name}
+
+
+def _on_demand(request: HttpRequest, config: ModelConfig) -> str:
+    model_on_demand(config=config, **who(request))
+    return gettext("%(name)s is loaded when it is asked.") % {"name": config.name}
+
+
+def _pin(request: HttpRequest, config: ModelConfig) -> str:
+    model_pin_set(config=config, is_pinned=True, **who(request))
+    return gettext("%(name)s is never unloaded for another model.") % {"name": config.name}
+
+
+def _unpin(request: HttpRequest, config: ModelConfig) -> str:
+    model_pin_set(config=config, is_pinned=False, **who(request))
+    return gettext("%(name)s may be unloaded for another model.") % {"name": config.name}
 
 
 def _drain(request: HttpRequest, config: ModelConfig) -> str:
@@ -75,6 +95,9 @@ def _measure(request: HttpRequest, config: ModelConfig) -> str:
 
 ACTS = (
     Act("load", _("Load"), _load, is_open=can_load),
+    Act("on_demand", _("Load on demand"), _on_demand, is_open=can_wait),
+    Act("pin", _("Pin"), _pin, is_open=lambda c: not c.is_pinned),
+    Act("unpin", _("Unpin"), _unpin, is_open=lambda c: c.is_pinned),
     Act("default", _("Make it the default"), _make_default, is_open=lambda c: not c.is_default),
     Act("measure", _("Measure again"), _measure, is_open=can_measure),
     Act("drain", _("Drain"), _drain, is_open=is_served),
@@ -251,6 +274,7 @@ class ModelConfigAdmin(Admin):
         ordering="wanted",
         label={
             Wanted.LOADED.value: "success",
+            Wanted.ON_DEMAND.value: "info",
             Wanted.DRAINED.value: "warning",
             "disabled": "danger",
         },
@@ -259,7 +283,10 @@ class ModelConfigAdmin(Admin):
         """What an administrator asked for; how it stands is on the page of engines."""
         if not config.is_enabled:
             return "disabled", gettext("disabled")
-        return config.wanted, str(Wanted(config.wanted).label)
+        label = str(Wanted(config.wanted).label)
+        if config.is_pinned:
+            label = gettext("%(wanted)s, pinned") % {"wanted": label}
+        return config.wanted, label
 
     @display(description=_("wanted"))
     def status_text(self, config: ModelConfig) -> str:

@@ -17,12 +17,13 @@ log = structlog.get_logger(__name__)
 
 @csrf_exempt  # so that a wrong method is told so
 async def health(request: HttpRequest) -> JsonResponse:
-    """200 `{"status":"ok"}`, or 503 with the reason until an engine is ready."""
+    """200 `{"status":"ok"}` while an engine is ready or a request would have one loaded; else 503
+    with the reason."""
     if request.method not in ("GET", "HEAD"):
         return JsonResponse(error_body(405, "use GET"), status=405, headers={"Allow": "GET, HEAD"})
     try:
         summary = await api.engine_status()
-        is_ready, reason = summary.ready, summary.reason
+        is_ready, reason = summary.ready or summary.on_demand, summary.reason
     except LlamawebError as error:
         is_ready, reason = False, error.message
     except DatabaseError:

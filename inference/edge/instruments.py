@@ -68,6 +68,30 @@ ENGINE_VALUE = Instrument(
     "A number of the engine's heartbeat, by its name.",
     ("model", "engine", "name"),
 )
+MODEL_LOADS = Instrument(
+    f"{PREFIX}_model_loads_total", "counter", "Engine processes started.", ("model",)
+)
+MODEL_EVICTIONS = Instrument(
+    f"{PREFIX}_model_evictions_total", "counter", "Times it had to leave for others.", ("model",)
+)
+MODEL_LOAD_FAILURES = Instrument(
+    f"{PREFIX}_model_load_failures_total",
+    "counter",
+    "Engine processes that ended before they were ready.",
+    ("model",),
+)
+MODEL_MEMORY = Instrument(
+    f"{PREFIX}_model_memory_bytes",
+    "gauge",
+    "Memory it is expected to need; 0: unknown.",
+    ("model",),
+)
+MEMORY_BUDGET = Instrument(
+    f"{PREFIX}_memory_budget_bytes", "gauge", "Memory that engines may take together now."
+)
+MEMORY_USED = Instrument(
+    f"{PREFIX}_memory_used_bytes", "gauge", "Of that, what models in memory are expected to need."
+)
 
 INSTRUMENTS: tuple[Instrument, ...] = (
     QUEUE_TIME,
@@ -84,6 +108,12 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     ENGINE_STEPS,
     ENGINE_AGE,
     ENGINE_VALUE,
+    MODEL_LOADS,
+    MODEL_EVICTIONS,
+    MODEL_LOAD_FAILURES,
+    MODEL_MEMORY,
+    MEMORY_BUDGET,
+    MEMORY_USED,
     *(number.instrument for number in ENGINE_NUMBERS),
 )
 

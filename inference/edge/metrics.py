@@ -22,7 +22,8 @@ from inference import api
 from inference.edge import instruments
 from inference.edge.engine_numbers import ENGINE_NUMBERS, EngineNumber
 from inference.edge.errors import error_reply
-from inference.queues.contract import EngineStatus, Load
+from inference.edge.placement_numbers import placement_families
+from inference.queues.contract import SUPERVISOR_ID, EngineStatus, Load
 from llamaweb.accounts.auth import presented_key
 from llamaweb.lib.errors import AuthenticationError, UnavailableError
 from llamaweb.lib.instrument import Instrument
@@ -83,6 +84,7 @@ class _Current:
         waiting, running = _gauge(instruments.WAITING), _gauge(instruments.RUNNING)
         ready, steps = _gauge(instruments.ENGINE_READY), _gauge(instruments.ENGINE_STEPS)
         numbers = {number.name: _engine_family(number) for number in ENGINE_NUMBERS}
+        told: list[tuple[str, EngineStatus]] = []
         age, value = _gauge(instruments.ENGINE_AGE), _gauge(instruments.ENGINE_VALUE)
         for reading in self.readings:
             load = reading.load
@@ -91,6 +93,9 @@ class _Current:
             waiting.add_metric([reading.model, "background"], in_background)
             running.add_metric([reading.model], load.running)
             for engine in reading.engines:
+                if engine.engine_id == SUPERVISOR_ID:
+                    told.append((reading.model, engine))
+                    continue
                 labels = [reading.model, engine.engine_id]
                 ready.add_metric(labels, float(engine.state == "ready"))
                 steps.add_metric(labels, engine.steps)
@@ -102,6 +107,7 @@ class _Current:
                             numbers[name].add_metric(labels, float(number))
         yield from (waiting, running, ready, steps, age, value)
         yield from numbers.values()
+        yield from placement_families(told)
 
 
 def _current(readings: Iterable[Reading]) -> bytes:

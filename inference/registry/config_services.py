@@ -1,15 +1,14 @@
 """What an administrator does with models. Each act and its audit event share one transaction.
 
 Engines are started and ended by the supervisor, which reads what is wanted here every second.
-`wanted` and `is_default` are changed without touching `updated_at`: a new `updated_at` restarts
-the engine.
+`is_default` is changed without touching `updated_at`: a new `updated_at` restarts the engine.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -21,7 +20,7 @@ from inference.registry.adapters import adapters_check
 from inference.registry.config_checks import purpose_check, serving_check
 from inference.registry.files import file_add, file_check, model_facts, ready_check
 from inference.registry.sampling import sampling_check
-from inference.registry.selectors import DEFAULT_NAMES
+from inference.registry.selectors import DEFAULT_NAMES, SERVED
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
 from llamaweb.lib.errors import InvalidError
@@ -154,7 +153,7 @@ def config_of_file(
     config = ModelConfig.objects.create(
         name=name,
         file=file,
-        wanted=Wanted.LOADED if load else Wanted.UNLOADED,
+        wanted=Wanted.LOADED if load else Wanted.ON_DEMAND,
         is_default=not ModelConfig.objects.filter(is_default=True).exists(),
         num_slots=settings.ENGINE_SLOTS,
         threads=settings.ENGINE_THREADS,
@@ -271,18 +270,8 @@ def architecture_of(config: ModelConfig) -> str:
 
 
 def is_served(config: ModelConfig) -> bool:
-    """Whether an engine is to run for it."""
-    return config.is_enabled and config.wanted == Wanted.LOADED
-
-
-def can_load(config: ModelConfig) -> bool:
-    """Whether there is anything to load."""
-    return config.is_enabled and not is_served(config)
-
-
-def can_unload(config: ModelConfig) -> bool:
-    """Whether there is anything to unload."""
-    return config.wanted != Wanted.UNLOADED
+    """Whether an engine is to run for it, now or when a request waits for one."""
+    return config.is_enabled and config.wanted in SERVED
 
 
 def model_config_delete(
@@ -345,44 +334,4 @@ def model_default_set(
             name=row.name,
             name_before=before,
         )
-    return True
-
-
-def model_load(*, config: ModelConfig, **who: Any) -> bool:
-    """Have an engine run for it. False: it was wanted already.
-
-    Raises:
-        InvalidError: it is disabled, or its file isn't whole.
-    """
-    return _want(config, Wanted.LOADED, AuditAction.MODEL_LOADED, **who)
-
-
-def model_drain(*, config: ModelConfig, **who: Any) -> bool:
-    """Take no new requests, let running answers end, then unload. False: it is unloaded or so."""
-    return _want(config, Wanted.DRAINED, AuditAction.MODEL_DRAINED, **who)
-
-
-def model_unload(*, config: ModelConfig, **who: Any) -> bool:
-    """End its engine within seconds; what runs ends with an error. False: it was unloaded."""
-    return _want(config, Wanted.UNLOADED, AuditAction.MODEL_UNLOADED, **who)
-
-
-def _want(
-    config: ModelConfig,
-    wanted: ModelConfig.Wanted,
-    action: AuditAction,
-    *,
-    actor: User | None = None,
-    address: str | None = None,
-) -> bool:
-    with transaction.atomic():
-        row = ModelConfig.objects.select_for_update().get(pk=config.pk)
-        if row.wanted == wanted or (wanted == Wanted.DRAINED and row.wanted == Wanted.UNLOADED):
-            return False
-        if wanted == Wanted.LOADED and not row.is_enabled:
-            raise InvalidError(f"{row.name} is disabled; enable it first")
-        if wanted == Wanted.LOADED and row.file is not None:
-            ready_check(row.file)
-        ModelConfig.objects.filter(pk=row.pk).update(wanted=wanted)
-        audit_record(action=action, actor=actor, target=row, address=address, name=row.name)
     return True

@@ -14,12 +14,13 @@ from llamaweb.lib.errors import NotFoundError, UnavailableError
 
 DEFAULT_NAMES = ("", "default")  # what clients send that have nothing to choose
 MAX_SHOWN_CHARS = 100  # of a caller's text in a message
+SERVED = (ModelConfig.Wanted.LOADED, ModelConfig.Wanted.ON_DEMAND)  # requests for them may wait
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """A model as callers see it. `created`: seconds since the epoch. `is_demo`: the tiny one that
-    comes along, to begin with. `is_loaded`: an engine is to run for it, so requests may wait.
+    comes along, to begin with. `is_loaded`: an engine runs or will for it, so requests may wait.
     `num_adapters`: requests name them 0..num_adapters-1. `sampling`: its defaults, by the names of
     `SamplingParams`."""
 
@@ -43,7 +44,7 @@ def model_info(config: ModelConfig) -> ModelInfo:
         num_slots=config.num_slots,
         engine_class=config.engine_class,
         is_demo=config.is_starter and config.engine_class == "llama" and not config.model_path,
-        is_loaded=config.wanted == ModelConfig.Wanted.LOADED,
+        is_loaded=config.wanted in SERVED,
         num_adapters=len(config.adapters),
         aliases=tuple(config.aliases),
         tags=tuple(config.tags),

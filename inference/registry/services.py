@@ -41,7 +41,9 @@ def starter_config_sync() -> ModelConfig:
     config = ModelConfig.objects.select_for_update().filter(is_starter=True).first()
     if config is None:
         has_default = ModelConfig.objects.filter(is_default=True).exists()
-        config = ModelConfig(is_starter=True, is_default=not has_default)
+        config = ModelConfig(
+            is_starter=True, is_default=not has_default, wanted=ModelConfig.Wanted.LOADED
+        )
     changed = {name for name, value in values.items() if getattr(config, name) != value}
     if config.pk is None or changed:
         for name, value in values.items():

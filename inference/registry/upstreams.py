@@ -108,7 +108,7 @@ def upstream_add(
         config = ModelConfig.objects.create(
             name=name_check(name),
             engine_class=ENGINE_CLASS,
-            wanted=Wanted.LOADED if load else Wanted.UNLOADED,
+            wanted=Wanted.LOADED if load else Wanted.ON_DEMAND,
             is_default=not ModelConfig.objects.filter(is_default=True).exists(),
             num_slots=num_slots,
             context_len=context_len,

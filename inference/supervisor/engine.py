@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from inference.models import ModelConfig
 from inference.protocol.spec import EXIT_UNSERVABLE
-from inference.queues.contract import SUPERVISOR_ID, Beat, Queue
+from inference.queues.contract import SUPERVISOR_ID, Beat, EngineStatus, Queue
 from inference.supervisor.credentials import engine_redis_url
 from inference.supervisor.engine_process import EngineProcess
 from inference.supervisor.machine import this_machine
-from inference.supervisor.policy import Restart, after_exit, exit_cause
+from inference.supervisor.placement import State
+from inference.supervisor.policy import Restart, after_exit, after_ready, exit_cause
 from inference.supervisor.specs import Tuning, engine_spec
 from inference.supervisor.trial_process import TrialProcess, TrialSeat
 from inference.supervisor.tuning import (
@@ -35,6 +37,8 @@ WATCHDOG_LOOKS = 60  # looks (one a second) without a step or a sign of life: it
 STOP_S = 6.0  # an engine that hasn't drained by then is killed
 KILL_S = 2.0
 DRAIN_S = 2 * 3600.0  # what runs has a deadline of its own; an engine that outlives all is killed
+TOLD_LINES = 12  # of the log of an engine that ended badly
+NO_NUMBERS: Mapping[str, int] = {}
 TRIED = "llama"  # the engine class whose models are tried and measured
 
 
@@ -47,12 +51,24 @@ class _Trial:
 
 
 class SupervisedEngine:
-    """Keeps one engine process alive; every method returns soon but `wait_end`. Before the first
-    one comes a trial, where this machine doesn't know the model yet."""
+    """Keeps one engine process alive while it has a place in memory; every method returns soon but
+    `wait_end`. Before the first process comes a trial, where this machine doesn't know the model.
 
-    def __init__(self, config: ModelConfig, queue: Queue, seat: TrialSeat) -> None:
+    `ready_ts`: when its engine became ready. `log_tail`: the last words of one that ended badly.
+    `counts`: `loads`, `evictions` and `load_failures` so far.
+    """
+
+    def __init__(
+        self, config: ModelConfig, queue: Queue, seat: TrialSeat, *, is_placed: bool = True
+    ) -> None:
         self.config = config
         self.restart = Restart()
+        self.ready_ts = 0.0
+        self.log_tail: tuple[str, ...] = ()
+        self.counts = {"loads": 0, "evictions": 0, "load_failures": 0}
+        self._is_placed = is_placed
+        self._is_ready = False
+        self._leaves_ts: float | None = None
         self._queue = queue
         self._seat = seat
         self._process: EngineProcess | None = None
@@ -75,6 +91,12 @@ class SupervisedEngine:
         return self._process is not None
 
     @property
+    def pids(self) -> tuple[int, ...]:
+        """Of its processes."""
+        trial = self._trial.process if self._trial is not None else None
+        return tuple(process.pid for process in (self._process, trial) if process is not None)
+
+    @property
     def is_draining(self) -> bool:
         """Whether it ends once what runs has ended."""
         return self._ends_ts is not None and not self._is_hurried
@@ -84,13 +106,61 @@ class SupervisedEngine:
         """Why nothing can serve the model, if that is so."""
         return self.restart.reason if self.restart.is_unservable and not self.is_running else None
 
+    @property
+    def state(self) -> State:
+        """What it does with its place in memory; "loading" also between a crash and the start."""
+        if self.is_running and (self._leaves_ts is not None or self._ends_ts is not None):
+            return "draining"
+        if not self._is_placed:
+            return "off"
+        return "ready" if self._is_ready else "loading"
+
+    @property
+    def doing(self) -> str:
+        """What "loading" is now, in words behind "is"; "" for just that."""
+        if self._trial is not None:
+            return "being measured" if self._trial.process.order.open else "being tried"
+        return "" if self.is_running or not self.restart.reason else f"down: {self.restart.reason}"
+
+    def place(self) -> None:
+        """Let it start: there is room for it."""
+        self._is_placed = True
+
+    def leave(self, now: float, *, is_evicted: bool = False) -> None:
+        """Give its place up when what runs has ended, at once if it isn't ready; `place` brings it
+        back. What it holds till then is what `state` says."""
+        if self._leaves_ts is not None:
+            return
+        self.counts["evictions"] += is_evicted
+        self._kill_trial()
+        if self._process is None:
+            self._leaves_ts = now if self._trial is not None else None
+            self._is_placed = False
+        elif self._is_ready:
+            self._leaves_ts = now + DRAIN_S
+            self._process.drain()
+        else:
+            self._leaves_ts = now + STOP_S
+            self._process.terminate()
+
+    def observe(self, statuses: Sequence[EngineStatus], now: float) -> None:
+        """Learn from the heartbeats whether its engine is ready."""
+        if self._process is None or self._is_ready:
+            return
+        own_id = self._process.spec.engine_id
+        if any(s.engine_id == own_id and s.state in ("ready", "draining") for s in statuses):
+            self._is_ready, self.ready_ts = True, now
+            self.restart, self.log_tail = after_ready(self.restart), ()
+
     def look_after(self, now: float) -> None:
         """Start it when it is due; when it ended, say why and when it starts again."""
+        if self.restart.is_unservable and now >= self._start_ts and not self._is_placed:
+            self.restart = replace(self.restart, is_unservable=False)  # who asks may try again
         if self._process is not None:
             self._look_at_engine(self._process, now)
         elif self._trial is not None:
             self._look_at_trial(self._trial, now)
-        elif now >= self._start_ts and self._ends_ts is None:
+        elif now >= self._start_ts and self._ends_ts is None and self._is_placed:
             self._start(now)
 
     def watch(self) -> None:
@@ -112,15 +182,23 @@ class SupervisedEngine:
             log.error("model %s: no step for %d s, killed", self.config.name, self._looks)
             self._process.kill()
 
-    def tell(self) -> None:
-        """Let /health and administrators see what the supervisor knows."""
-        reason = self._waits_for or self.restart.reason
+    def tell(self, why: str = "", *, numbers: Mapping[str, int] = NO_NUMBERS) -> None:
+        """Let /health and administrators see what the supervisor knows. `why`: it has no place."""
+        state = self.state
+        known = self._waits_for or (why if state in ("off", "draining") else "")
+        reason = "" if state == "ready" else known or self.restart.reason or why
         self._queue.beat(
             self.config.name,
             Beat(
                 engine_id=SUPERVISOR_ID,
                 state="starting" if self.is_running or self._waits_for else "stopped",
-                info={"reason": reason, "failures": self.restart.failures},
+                info={
+                    "reason": reason,
+                    "failures": self.restart.failures,
+                    "log": "\n".join(self.log_tail[-TOLD_LINES:]),
+                    **self.counts,
+                    **numbers,
+                },
             ),
         )
 
@@ -170,10 +248,13 @@ class SupervisedEngine:
             self._waits_for = ""
             self.restart = Restart(reason=error.message, is_unservable=True)
             self._start_ts = time.monotonic() + MISSING_FILE_RETRY_S
+            self._is_placed = False
             self.tell()
             return
         self._waits_for = ""
         self._steps, self._looks = -1, 0
+        self._is_ready = False
+        self.counts["loads"] += 1
         self._process = EngineProcess(spec)
         log.info("model %s: engine started (pid %d)", self.config.name, self._process.pid)
         self.tell()
@@ -181,29 +262,54 @@ class SupervisedEngine:
     def _look_at_engine(self, process: EngineProcess, now: float) -> None:
         code = process.poll()
         if code is None:
-            if self._ends_ts is not None and now > self._ends_ts:
+            if any(ts is not None and now > ts for ts in (self._ends_ts, self._leaves_ts)):
                 process.kill()
             return
-        self._gone(process, code)
+        self.observe(self._queue.engines(self.config.name), now)
+        held = self._gone(process, code)
         self._process = None
-        self._exited(process, code, now)
+        if self._leaves_ts is not None:
+            self._left()
+            return
+        self._exited(process, code, now, was_ready=self._is_ready or bool(held))
+        self._is_ready = False
         if self._ends_ts is None:
             log.warning("model %s: %s", self.config.name, self.restart.reason)
             self.tell()
 
-    def _exited(self, process: EngineProcess | TrialProcess, code: int, now: float) -> None:
+    def _left(self) -> None:
+        self._leaves_ts = None
+        self._is_placed = self._is_ready = False
+        log.info("model %s: its engine has left", self.config.name)
+
+    def _exited(
+        self,
+        process: EngineProcess | TrialProcess,
+        code: int,
+        now: float,
+        *,
+        was_ready: bool = False,
+    ) -> None:
         """What its end means for the next start."""
         restart = after_exit(
-            self.restart, exit_code=code, lived_s=process.lived_s, last_line=process.last_line
+            self.restart,
+            exit_code=code,
+            lived_s=process.lived_s,
+            last_line=process.last_line,
+            was_ready=was_ready,
         )
+        self.log_tail = process.log_tail if code else ()
+        self.counts["load_failures"] += not was_ready and code != 0
+        if restart.is_unservable or restart.is_short:
+            self._is_placed = False  # it takes its turn again, when others have made room
         if self.restart.use_extra_bufts and not restart.use_extra_bufts and self._is_tried:
             forbid_extra_bufts(this_machine())
         self.restart = restart
         self._start_ts = now + restart.delay_s
 
-    def _gone(self, process: EngineProcess, code: int) -> None:
-        """Its leases end now; only a crash counts as a death."""
-        self._queue.engine_gone(self.config.name, process.spec.engine_id, death=code != 0)
+    def _gone(self, process: EngineProcess, code: int) -> tuple[str, ...]:
+        """Its leases end now, returned; only a crash counts as a death."""
+        return self._queue.engine_gone(self.config.name, process.spec.engine_id, death=code != 0)
 
     # --- the trial
 
@@ -240,7 +346,9 @@ class SupervisedEngine:
             if process.is_late:
                 process.kill()
             return
-        if self._ends_ts is None:
+        if self._leaves_ts is not None:
+            self._left()
+        elif self._ends_ts is None:
             self._trial_ended(trial, code, now)
         self._end_trial()
 

@@ -38,6 +38,10 @@ class Housekeeping:
         """End what waits for a model that nothing can serve."""
         self._fail_waiting(model, f"the model can't be loaded: {reason}")
 
+    def refuse_for(self, model: str, reason: str) -> None:
+        """End what waits for a model that there is never room for."""
+        self._fail_waiting(model, reason)
+
     def _fail_waiting(self, model: str, reason: str) -> None:
         refused = self._queue.fail_queued(model, Failed("model_unavailable", reason))
         if refused:

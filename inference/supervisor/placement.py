@@ -145,7 +145,8 @@ class _Planner:
             self._make_room(model, self._victims(model, others))
         in_the_way = [other for other in others if other.need_bytes or self._room.max_loaded]
         words = self._words(model, self._leaving or in_the_way)
-        self._block(model, f"waits for memory: {words}")
+        what = "a place" if self._has_memory(model, self._held) else "memory"
+        self._block(model, f"waits for {what}: {words}")
 
     def _victims(self, model: Model, others: Iterable[Model]) -> list[Model]:
         """Who has to leave for `model`, beside those who do; nobody if that can't be enough."""
@@ -206,11 +207,15 @@ class _Planner:
         return not model.need_bytes and not (self._room.max_loaded and model.takes_place)
 
     def _fits(self, model: Model, without: Sequence[Model] = ()) -> bool:
-        room = self._room
         held = [other for other in self._held if other not in without]
-        num_held = sum(other.takes_place for other in held)
-        if room.max_loaded and model.takes_place and num_held >= room.max_loaded:
-            return False
+        return self._has_place(model, held) and self._has_memory(model, held)
+
+    def _has_place(self, model: Model, held: Sequence[Model]) -> bool:
+        most = self._room.max_loaded
+        return not (most and model.takes_place and sum(m.takes_place for m in held) >= most)
+
+    def _has_memory(self, model: Model, held: Sequence[Model]) -> bool:
+        room = self._room
         if room.limit_bytes is None or not model.need_bytes:
             return True
         used = sum(other.need_bytes for other in held)

@@ -15,8 +15,10 @@ from django.db import OperationalError, close_old_connections
 
 from inference.models import ModelConfig
 from inference.queues.contract import Queue
+from inference.registry.selectors import SERVED
 from inference.supervisor.credentials import renew_engine_users
 from inference.supervisor.engine import SupervisedEngine
+from inference.supervisor.fleet import Fleet
 from inference.supervisor.housekeeping import Housekeeping
 from inference.supervisor.trial_process import TrialSeat
 from llamaweb.lib.errors import UnavailableError
@@ -26,6 +28,7 @@ Wanted = ModelConfig.Wanted
 
 TICK_S = 0.2
 DESIRED_EVERY_S = 1.0  # how often the database is asked what should run
+PLACE_EVERY_S = 0.4  # how often the queues are asked who waits for a model
 SWEEP_EVERY_S = 1.0
 
 
@@ -35,11 +38,13 @@ class Supervisor:
     def __init__(self, queue: Queue, housekeeping: Housekeeping) -> None:
         self._queue = queue
         self._housekeeping = housekeeping
+        self._fleet = Fleet(queue, housekeeping)
         self._engines: dict[int, SupervisedEngine] = {}
         self._ending: list[SupervisedEngine] = []
         self._seat = TrialSeat()
         self._stopping = threading.Event()
         self._desired_ts = 0.0
+        self._place_ts = 0.0
         self._sweep_ts = 0.0
 
     def stop(self) -> None:
@@ -59,6 +64,10 @@ class Supervisor:
         if now >= self._desired_ts:
             self._desired_ts = now + DESIRED_EVERY_S
             guarded("the model configs", self._update_desired, now)
+        if now >= self._place_ts:
+            self._place_ts = now + PLACE_EVERY_S
+            engines = list(self._engines.values())
+            guarded("places in memory", self._fleet.place, engines, self._ending, now)
         for engine in [*self._engines.values(), *self._ending]:
             guarded(f"model {engine.config.name}", engine.look_after, now)
         self._ending = [engine for engine in self._ending if engine.is_running]
@@ -74,12 +83,14 @@ class Supervisor:
         close_old_connections()
         rows = ModelConfig.objects.filter(is_enabled=True).select_related("file")
         enabled = {config.pk: config for config in rows}
-        desired = {pk: config for pk, config in enabled.items() if config.wanted == Wanted.LOADED}
+        desired = {pk: config for pk, config in enabled.items() if config.wanted in SERVED}
         for pk, engine in list(self._engines.items()):
             config = desired.get(pk)
             if config is None or config.updated_at != engine.config.updated_at:
                 log.info("model %s: its engine ends", engine.config.name)
                 self._ending.append(self._engines.pop(pk))
+            else:
+                engine.config = config  # whether it is wanted or pinned restarts nothing
         for engine in self._ending:
             config = enabled.get(engine.config.pk)
             if config is not None and config.wanted == Wanted.DRAINED:
@@ -92,14 +103,15 @@ class Supervisor:
         waiting = {engine.config.pk for engine in self._ending}
         for pk, config in desired.items():
             if pk not in self._engines and pk not in waiting:
-                self._engines[pk] = SupervisedEngine(config, self._queue, self._seat)
+                self._engines[pk] = SupervisedEngine(
+                    config, self._queue, self._seat, is_placed=False
+                )
 
     def _sweep(self, engine: SupervisedEngine) -> None:
         self._housekeeping.reap(engine.config.name)
         if engine.unservable_reason is not None:
             self._housekeeping.refuse(engine.config.name, engine.unservable_reason)
-        if not engine.has_engine:
-            engine.tell()
+        self._fleet.tell(engine)
         engine.watch()
 
     def _stop_all(self) -> None:

@@ -34,7 +34,9 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> MemoryQueue:
 
 @pytest.fixture
 def config(db: None) -> ModelConfig:
-    return ModelConfig.objects.create(name="tiny", is_default=True, engine_class="mock")
+    return ModelConfig.objects.create(
+        name="tiny", is_default=True, engine_class="mock", wanted="loaded"
+    )
 
 
 def state_of(admin: Client) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def test_an_engine_and_its_queue(
     assert (state["queue"]["waiting"], state["queue"]["background"]) == (3, 1)
     owners = [(item["name"], item["count"]) for item in state["queue"]["owners"]]
     assert owners == [("alice", 2), ("key:9", 1)]
-    assert state["may"] == {"load": False, "drain": True, "unload": True}
+    assert state["may"] == {"load": False, "on_demand": True, "drain": True, "unload": True}
 
 
 def test_memory_in_use_stands_beside_what_was_expected(

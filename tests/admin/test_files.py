@@ -75,7 +75,7 @@ def test_making_a_model_of_a_file(admin: Client, models_dir: Path) -> None:
     page = admin.post(f"{FILES}{main.pk}/act/serve/", follow=True).content.decode()
     assert "big was added." in page
     config = ModelConfig.objects.get()
-    assert (config.name, config.file, config.wanted) == ("big", main, "unloaded")
+    assert (config.name, config.file, config.wanted) == ("big", main, "auto")
     (models_dir / "big" / "m-00002-of-00002.gguf").unlink()
     models_scan()
     page = admin.post(f"{MODELS}{config.pk}/act/load/", follow=True).content.decode()

@@ -16,11 +16,11 @@ from inference.registry.config_services import (
     model_config_add,
     model_config_change,
     model_config_of,
-    model_load,
 )
 from inference.registry.files import loadable_path
 from inference.registry.memory_plan import config_facts, model_estimate
 from inference.registry.scan import models_scan
+from inference.registry.wanted import model_load
 from llamaweb.lib.errors import FailedError, InvalidError
 from tests.registry.gguf_files import Value, shards, values, whole
 
@@ -88,7 +88,7 @@ def test_only_whole_models_are_loaded(models_dir: Path) -> None:
         (models_dir / f"m-{number:05d}-of-00002.gguf").write_bytes(data)
     models_scan()
     config = model_config_of(file=ModelFile.objects.get(main=None))
-    assert (config.name, config.wanted) == ("m", "unloaded")
+    assert (config.name, config.wanted) == ("m", "auto")
     assert config.file is not None
     assert loadable_path(config.file).name == "m-00001-of-00002.gguf"
     second = models_dir / "m-00002-of-00002.gguf"

@@ -26,6 +26,7 @@ class FakeProcess:
 
     def __init__(self, spec: Any) -> None:
         self.spec, self.pid, self.lived_s, self.last_line = spec, 1, 1.0, "last words"
+        self.log_tail = ("first words", "last words")
         self.code: int | None = None
         self.signals: list[str] = []
 

@@ -92,6 +92,7 @@ def test_a_number_of_models_may_be_the_bound() -> None:
     bound = room(99, max_loaded=1)
     found = planned(ready("a", num_running=1), asked("b"), room=bound)
     assert (found.start, found.leave) == ((), ())
+    assert found.reasons["b"] == "model b waits for a place: a is answering 1 request"
     assert planned(ready("a"), asked("b"), room=bound).leave == (("a", "b"),)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from inference.protocol.spec import EXIT_UNSERVABLE
 from inference.supervisor.policy import (
     MAX_DELAY_S,
@@ -11,7 +13,10 @@ from inference.supervisor.policy import (
     UNSERVABLE_RETRY_S,
     Restart,
     after_exit,
+    after_ready,
 )
+
+NO_CONTEXT = "no context of 8192 tokens for 4 slots could be made; a smaller one needs less memory"
 
 
 def crash(state: Restart, lived_s: float = 1.0) -> Restart:
@@ -51,3 +56,36 @@ def test_an_unservable_model_says_why_and_waits() -> None:
 def test_a_drained_engine_starts_at_once() -> None:
     state = after_exit(crash(Restart()), exit_code=0, lived_s=1, last_line="")
     assert (state.delay_s, state.failures) == (0, 0)
+
+
+def failed_load(state: Restart, exit_code: int, last_line: str = "") -> Restart:
+    return after_exit(state, exit_code=exit_code, lived_s=1, last_line=last_line, was_ready=False)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "last_line"),
+    [(-signal.SIGKILL, ""), (EXIT_UNSERVABLE, NO_CONTEXT), (1, "MemoryError")],
+)
+def test_a_load_without_memory_is_tried_once_more(exit_code: int, last_line: str) -> None:
+    first = failed_load(Restart(), exit_code, last_line)
+    assert (first.is_unservable, first.is_short, first.failed_loads) == (False, True, 1)
+    second = failed_load(first, exit_code, last_line)
+    assert (second.is_unservable, second.is_short, second.failed_loads) == (True, True, 0)
+    assert second.delay_s == UNSERVABLE_RETRY_S
+
+
+def test_a_load_that_crashes_is_tried_once_more() -> None:
+    first = failed_load(Restart(), 1, "something broke")
+    assert (first.is_unservable, first.is_short) == (False, False)
+    second = failed_load(first, 1, "something broke")
+    assert second.is_unservable
+    assert second.reason == "it died (exit code 1); twice"
+
+
+def test_a_file_that_cannot_be_served_is_not_tried_again() -> None:
+    assert failed_load(Restart(), EXIT_UNSERVABLE, "not a model").is_unservable
+
+
+def test_a_load_that_works_forgets_the_failed_one() -> None:
+    state = after_ready(failed_load(Restart(), -signal.SIGKILL))
+    assert not failed_load(state, -signal.SIGKILL).is_unservable

@@ -16,30 +16,9 @@ from inference.supervisor import supervisor as module
 from inference.supervisor.housekeeping import Housekeeping
 from inference.supervisor.supervisor import Supervisor
 from llamaweb.lib.errors import UnavailableError
+from tests.supervisor.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.django_db
-
-
-class FakeEngine:
-    has_engine = True
-
-    def __init__(self, config: ModelConfig, _queue: Any, _seat: Any) -> None:
-        self.config, self.is_running, self.unservable_reason = config, True, None
-        self.looks, self.broken, self.ended, self.is_draining = 0, False, False, False
-
-    def look_after(self, _now: float) -> None:
-        self.looks += 1
-        if self.broken:
-            raise OSError("no more processes")
-
-    def watch(self) -> None:
-        if self.broken:
-            raise RuntimeError("a reply nobody foresaw")
-
-    def end(self, _now: float) -> None:
-        self.ended = True
-
-    def wait_end(self) -> None: ...
 
 
 @pytest.fixture
@@ -72,7 +51,7 @@ def test_a_broken_engine_leaves_the_others_alone(supervisor: Supervisor) -> None
     for now in range(1, 6):
         supervisor._tick(float(now))
     assert engines(supervisor)["b"].looks == 6
-    assert not any(engine.ended for engine in engines(supervisor).values())
+    assert not any(engine.asked for engine in engines(supervisor).values())
 
 
 def test_what_waits_for_a_model_that_is_gone_ends(supervisor: Supervisor) -> None:
@@ -97,7 +76,7 @@ def test_a_changed_config_gets_a_new_engine_after_the_old_one(supervisor: Superv
     config.num_slots = 2
     config.save()
     supervisor._tick(3.0)
-    assert old.ended
+    assert old.asked == ["end"]
     assert engines(supervisor) == {}
     old.is_running = False
     supervisor._tick(6.0)

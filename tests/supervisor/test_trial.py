@@ -31,6 +31,7 @@ class FakeEngine:
 
     def __init__(self, spec: Any) -> None:
         self.spec, self.pid, self.lived_s, self.last_line = spec, 1, 1.0, "last words"
+        self.log_tail = (self.last_line,)
         self.code: int | None = None
 
     def poll(self) -> int | None:

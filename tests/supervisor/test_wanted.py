@@ -12,37 +12,13 @@ from inference.protocol.events import Failed
 from inference.protocol.requests import GenerateRequest, TextPrompt
 from inference.queues.contract import START
 from inference.queues.memory import MemoryQueue
-from inference.registry.config_services import model_drain, model_load, model_unload
+from inference.registry.wanted import model_drain, model_load, model_unload
 from inference.supervisor import supervisor as module
 from inference.supervisor.housekeeping import Housekeeping
 from inference.supervisor.supervisor import Supervisor
+from tests.supervisor.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.django_db
-
-
-class FakeEngine:
-    has_engine = True
-
-    def __init__(self, config: ModelConfig, _queue: Any, _seat: Any) -> None:
-        self.config, self.is_running, self.unservable_reason = config, True, None
-        self.asked: list[str] = []
-
-    @property
-    def is_draining(self) -> bool:
-        return self.asked == ["drain"]
-
-    def look_after(self, _now: float) -> None: ...
-    def watch(self) -> None: ...
-    def tell(self) -> None: ...
-    def wait_end(self) -> None: ...
-
-    def drain(self, _now: float) -> None:
-        if not self.asked:
-            self.asked.append("drain")
-
-    def end(self, _now: float) -> None:
-        if "end" not in self.asked:
-            self.asked.append("end")
 
 
 @pytest.fixture
@@ -56,7 +32,7 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
 
 @pytest.fixture
 def config() -> ModelConfig:
-    return ModelConfig.objects.create(name="a")
+    return ModelConfig.objects.create(name="a", engine_class="mock", wanted="loaded")
 
 
 def engine_of(supervisor: Supervisor) -> FakeEngine:

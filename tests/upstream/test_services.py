@@ -33,7 +33,7 @@ def test_what_the_engine_is_told(settings: Any) -> None:
     )  # fmt: skip
     assert spec.allow == ("box.example.org", "10.0.0.0/8")
     assert (config.engine_class, config.context_len, config.num_slots) == ("upstream", 9, 2)
-    assert config.wanted == "unloaded"
+    assert config.wanted == "auto"
 
 
 def test_a_model_that_runs_here_has_none() -> None:

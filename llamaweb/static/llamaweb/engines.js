@@ -90,6 +90,9 @@
     tag.dataset.state = state;
     setText(field(card, "reason"), model.reason);
     field(card, "reason").hidden = !model.reason;
+    field(card, "pinned").hidden = !model.is_pinned;
+    setText(field(card, "log-lines"), model.log);
+    field(card, "log").hidden = !model.log;
     setText(field(card, "measured"), model.measured.join("\n"));
     field(card, "measured").hidden = model.measured.length === 0;
     setText(field(card, "memory"), model.memory);

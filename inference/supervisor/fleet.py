@@ -1,0 +1,132 @@
+"""Gives the engines of this host their places in memory, as `placement` decides."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from inference.models import ModelConfig
+from inference.queues.contract import Queue
+from inference.supervisor.budget import need_bytes, read_room, takes_place
+from inference.supervisor.engine import SupervisedEngine
+from inference.supervisor.housekeeping import Housekeeping
+from inference.supervisor.placement import Model, Plan, Room, plan
+
+log = logging.getLogger(__name__)
+
+ESTIMATE_EVERY_S = 10.0  # a measurement may have changed what a model needs
+ON_DEMAND = "the next request has it loaded"
+
+
+class Fleet:
+    """Keeps what has to be known from one look to the next: when a model was last asked for, and
+    how much it needs."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        housekeeping: Housekeeping,
+        *,
+        room: Callable[[Iterable[int]], Room] = read_room,
+        need: Callable[[ModelConfig], int] = need_bytes,
+    ) -> None:
+        self._queue = queue
+        self._housekeeping = housekeeping
+        self._read_room = room
+        self._read_need = need
+        self._needs: dict[int, tuple[float, int]] = {}
+        self._used_ts: dict[int, float] = {}
+        self._room = Room(0, None)
+        self._plan = Plan()
+        self._used_bytes = 0
+
+    def place(
+        self,
+        engines: Sequence[SupervisedEngine],
+        ending: Sequence[SupervisedEngine],
+        now: float,
+    ) -> None:
+        """Start whom there is room for, have others leave; `ending` engines only take room.
+
+        Raises:
+            UnavailableError: Redis can't be reached; nothing changes then.
+        """
+        self._forget({engine.config.pk for engine in engines})
+        models = [self._model(engine, now) for engine in self._in_order(engines)]
+        models += [self._left_over(engine, now) for engine in ending]
+        pids = [pid for engine in (*engines, *ending) for pid in engine.pids]
+        self._room = self._read_room(pids)
+        self._plan = plan(models, self._room, now)
+        self._used_bytes = sum(model.need_bytes for model in models if model.state != "off")
+        by_name = {engine.config.name: engine for engine in engines}
+        for name, whom in self._plan.leave:
+            if name in by_name:
+                log.info("model %s: its engine leaves for model %s", name, whom)
+                by_name[name].leave(now, is_evicted=True)
+        for name in self._plan.start:
+            by_name[name].place()
+        for model in models:
+            if model.num_waiting and model.name in self._plan.refused:
+                self._housekeeping.refuse_for(model.name, self._plan.refused[model.name])
+
+    def tell(self, engine: SupervisedEngine) -> None:
+        """Let /health, chats, administrators and metrics see how the model stands."""
+        why = self._plan.reasons.get(engine.config.name, "")
+        is_off = engine.state == "off"
+        rests = engine.restart.is_unservable or engine.config.name in self._plan.refused
+        if is_off and not why and not rests:
+            why = f"model {engine.config.name} isn't in memory; {ON_DEMAND}"
+        engine.tell(
+            why,
+            numbers={
+                "on_demand": int(is_off and not rests),
+                "memory_need_bytes": self._needs.get(engine.config.pk, (0.0, 0))[1],
+                "memory_budget_bytes": self._room.budget_bytes,
+                "memory_used_bytes": self._used_bytes,
+            },
+        )
+
+    def _model(self, engine: SupervisedEngine, now: float) -> Model:
+        config, load = engine.config, self._queue.load(engine.config.name)
+        engine.observe(self._queue.engines(config.name) if engine.has_engine else (), now)
+        if load.running or load.waiting:
+            self._used_ts[config.pk] = now
+        return Model(
+            name=config.name,
+            need_bytes=self._need(config, now),
+            state=engine.state,
+            is_wanted=config.wanted == ModelConfig.Wanted.LOADED,
+            is_pinned=config.is_pinned,
+            takes_place=takes_place(config),
+            num_running=load.running,
+            num_waiting=load.waiting - load.waiting_background,
+            num_background=load.waiting_background,
+            waits_since=now - load.oldest_wait_s,
+            ready_since=engine.ready_ts,
+            used_at=self._used_ts.get(config.pk, 0.0),
+            is_resting=engine.restart.is_unservable,
+            is_short=engine.restart.is_short,
+            doing=engine.doing,
+        )
+
+    def _left_over(self, engine: SupervisedEngine, now: float) -> Model:
+        config = engine.config
+        need = self._need(config, now)
+        return Model(config.name, need, "draining", takes_place=takes_place(config))
+
+    def _need(self, config: ModelConfig, now: float) -> int:
+        read_ts, need = self._needs.get(config.pk, (None, 0))
+        if read_ts is None or now - read_ts >= ESTIMATE_EVERY_S:
+            need = self._read_need(config)
+            self._needs[config.pk] = (now, need)
+        return need
+
+    def _forget(self, known: set[int]) -> None:
+        for table in (self._needs, self._used_ts):
+            for pk in [pk for pk in table if pk not in known]:
+                del table[pk]
+
+    @staticmethod
+    def _in_order(engines: Iterable[SupervisedEngine]) -> list[SupervisedEngine]:
+        """The default model's first, then by name."""
+        return sorted(engines, key=lambda e: (not e.config.is_default, e.config.name))

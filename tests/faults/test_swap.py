@@ -1,0 +1,133 @@
+"""Room for one model, requests for several: no answer is hurt, and nobody waits in the dark."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from llamaweb.data_dir import DataDir
+from tests.faults.conftest import queue_of
+from tests.stack import Stack, wait_for
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+
+FIRST, SECOND, BROKEN = "mock", "second", "broken"
+LONG = "words of a long answer " * 20  # some ten seconds
+ENV = {
+    "LLAMAWEB_MOCK_DELAY_MS": "25",
+    "LLAMAWEB_MOCK_MEMORY_MIB": "600",
+    "LLAMAWEB_ENGINE_MEMORY_MIB": "1000",
+    "LLAMAWEB_ENGINE_MAX_LOADED": "1",
+}
+MODELS = f"""
+from inference.models import ModelConfig as M
+M.objects.create(name="{SECOND}", engine_class="mock")
+M.objects.create(name="{BROKEN}", engine_class="tests.faults.broken_model.broken")
+"""
+
+
+class Host:
+    """A running instance with two models that work and one that doesn't."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.key = stack.create_key()
+        self.queue = queue_of(stack)
+
+    def ask(self, model: str, text: str) -> Answer:
+        return Answer(self, model, text)
+
+    def reason(self, model: str) -> str:
+        said = (str(e.info.get("reason", "")) for e in self.queue.engines(model) if not e.is_silent)
+        return next(filter(None, said), "")
+
+    def loads(self) -> dict[str, float]:
+        """How often each model was loaded, from /metrics."""
+        token = DataDir(self.stack.data_dir).key("metrics_token")
+        _, text = self.request("GET", "/metrics", None, token)
+        found = re.findall(r'^llamaweb_model_loads_total{model="(\w+)"} (\S+)$', text, re.MULTILINE)
+        return {model: float(number) for model, number in found}
+
+    def request(self, method: str, path: str, body: Any, key: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.stack.port, timeout=120)
+        try:
+            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+            connection.request(method, path, json.dumps(body) if body else None, headers)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+
+class Answer:
+    """A request from a thread of its own."""
+
+    def __init__(self, host: Host, model: str, text: str) -> None:
+        self._host, self._model, self._text = host, model, text
+        self._reply: tuple[int, str] | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        return self._reply is not None
+
+    def _run(self) -> None:
+        body = {"model": self._model, "messages": [{"role": "user", "content": self._text}]}
+        self._reply = self._host.request("POST", "/v1/chat/completions", body, self._host.key)
+
+    def reply(self) -> tuple[int, Any]:
+        self._thread.join(120)
+        assert self._reply is not None
+        return self._reply[0], json.loads(self._reply[1])
+
+    def text(self) -> str:
+        status, body = self.reply()
+        assert status == 200, body
+        return str(body["choices"][0]["message"]["content"])
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    with Stack(tmp_path_factory.mktemp("swap"), env=ENV) as stack:
+        stack.wait_ready()
+        stack.manage("shell", "--no-imports", "--command", MODELS)
+        yield Host(stack)
+
+
+def test_a_long_answer_ends_before_the_swap_and_the_reason_is_seen(host: Host) -> None:
+    long = host.ask(FIRST, LONG)
+    wait_for("the long answer runs", lambda: host.queue.load(FIRST).running, 30)
+    short = host.ask(SECOND, "hello")
+    expected = f"model {SECOND} waits for memory: {FIRST} is answering 1 request"
+    wait_for("the reason", lambda: host.reason(SECOND) == expected, 30)
+    assert not long.is_over
+    assert long.text() == LONG.strip() or long.text() == LONG
+    assert short.text() == "hello"
+    status, _ = host.stack.get("/health")  # the default model is out, and would be brought back
+    assert status == 200
+
+
+def test_alternating_requests_do_not_thrash(host: Host) -> None:
+    before = sum(host.loads().values())
+    models = [SECOND, FIRST, SECOND, FIRST, SECOND]
+    answers = [host.ask(model, f"answer {number}") for number, model in enumerate(models)]
+    assert [answer.text() for answer in answers] == [f"answer {number}" for number in range(5)]
+    wait_for("the loads are told", lambda: sum(host.loads().values()) > before, 30)
+    assert sum(host.loads().values()) - before <= 2
+
+
+def test_a_model_that_cannot_be_loaded_harms_nobody(host: Host) -> None:
+    broken = host.ask(BROKEN, "hello")
+    wait_for("it waits or is tried", lambda: host.reason(BROKEN), 30)
+    fine = host.ask(FIRST, "still here")
+    status, body = broken.reply()
+    assert status == 503
+    assert "the model can't be loaded: it died (exit code 17); twice" in body["error"]["message"]
+    assert fine.text() == "still here"

@@ -1,0 +1,59 @@
+"""An engine under the supervisor that does what it is told at once, and remembers it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inference.models import ModelConfig
+from inference.supervisor.placement import State
+from inference.supervisor.policy import Restart
+
+
+class FakeEngine:
+    """`asked`: what it was asked to do, in order. `broken`: every look fails."""
+
+    has_engine, pids, doing, ready_ts = True, (), "", 0.0
+    unservable_reason: str | None = None
+
+    def __init__(self, config: ModelConfig, _queue: Any, _seat: Any, *, is_placed: bool) -> None:
+        assert not is_placed  # there may be no room for it
+        self.config, self.is_running, self.restart = config, True, Restart()
+        self.state: State = "off"
+        self.looks, self.broken = 0, False
+        self.asked: list[str] = []
+        self.told: list[str] = []
+
+    @property
+    def is_draining(self) -> bool:
+        return self.asked == ["drain"]
+
+    def place(self) -> None:
+        self.state = "ready"
+
+    def leave(self, _now: float, *, is_evicted: bool = False) -> None:
+        self.asked.append("leave")
+        self.state = "draining"
+
+    def observe(self, _statuses: Any, _now: float) -> None: ...
+
+    def look_after(self, _now: float) -> None:
+        self.looks += 1
+        if self.broken:
+            raise OSError("no more processes")
+
+    def watch(self) -> None:
+        if self.broken:
+            raise RuntimeError("a reply nobody foresaw")
+
+    def tell(self, why: str = "", **_numbers: Any) -> None:
+        self.told.append(why)
+
+    def drain(self, _now: float) -> None:
+        if not self.asked:
+            self.asked.append("drain")
+
+    def end(self, _now: float) -> None:
+        if "end" not in self.asked:
+            self.asked.append("end")
+
+    def wait_end(self) -> None: ...
