@@ -97,6 +97,27 @@ def test_what_the_supervisor_knows(admin: Client, config: ModelConfig, queue: Me
     assert state["reason"] == "no such file: <b>x</b>"
 
 
+def test_a_model_that_is_out_and_why(
+    admin: Client, config: ModelConfig, queue: MemoryQueue
+) -> None:
+    ModelConfig.objects.update(wanted="auto", is_pinned=True)
+    info = {"reason": "model tiny waits for memory: b is loading", "on_demand": 1}
+    queue.beat("tiny", Beat("supervisor", "stopped", info=info))
+    state = state_of(admin)
+    assert (state["state"], state["is_pinned"]) == ("on_demand", True)
+    assert state["reason"] == "model tiny waits for memory: b is loading"
+    assert state["may"] == {"load": True, "on_demand": False, "drain": True, "unload": True}
+
+
+def test_the_log_of_a_failed_load_until_one_works(
+    admin: Client, config: ModelConfig, queue: MemoryQueue
+) -> None:
+    queue.beat("tiny", Beat("supervisor", "stopped", info={"reason": "x", "log": "one\n<two>"}))
+    assert state_of(admin)["log"] == "one\n<two>"
+    queue.beat("tiny", Beat("tiny-abc", "ready"))
+    assert state_of(admin)["log"] == ""
+
+
 def test_no_engine(admin: Client, config: ModelConfig, queue: MemoryQueue) -> None:
     assert state_of(admin)["state"] == "starting"
     ModelConfig.objects.update(wanted="unloaded")
@@ -137,12 +158,17 @@ def test_the_database_away_is_said(admin: Client, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_buttons(admin: Client, config: ModelConfig) -> None:
-    for act, wanted in (("unload", "unloaded"), ("load", "loaded"), ("drain", "drained")):
+    for act, wanted in (
+        ("unload", "unloaded"),
+        ("load", "loaded"),
+        ("on_demand", "auto"),
+        ("drain", "drained"),
+    ):
         answer = admin.post(f"/admin/engines/{config.pk}/{act}/")
         assert (answer.status_code, "message" in answer.json()) == (200, True)
         config.refresh_from_db()
         assert config.wanted == wanted
-    assert AuditEvent.objects.filter(actor_name="root", address="192.0.2.5").count() == 3
+    assert AuditEvent.objects.filter(actor_name="root", address="192.0.2.5").count() == 4
     ModelConfig.objects.update(is_enabled=False, wanted="unloaded")
     refused = admin.post(f"/admin/engines/{config.pk}/load/")
     assert (refused.status_code, "enable it first" in refused.json()["error"]) == (400, True)

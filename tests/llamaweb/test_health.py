@@ -31,6 +31,13 @@ async def test_ready(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
+async def test_a_default_model_that_a_request_would_bring_back_is_no_trouble(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(monkeypatch, EngineSummary(False, "model x isn't in memory", on_demand=True))
+    assert (await AsyncClient().get(address)).status_code == 200
+
+
 async def test_head_has_the_status_alone(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     say(monkeypatch, EngineSummary(True, ""))
     response = await AsyncClient().head(address)

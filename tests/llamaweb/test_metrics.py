@@ -86,6 +86,25 @@ async def test_gauges_are_read_now() -> None:
     assert await samples("llamaweb_engine_value", **engine, name="max_context") == 8192
 
 
+async def test_what_the_supervisor_tells_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def engine_list(model: str) -> tuple[EngineStatus, ...]:
+        info = {
+            "loads": 3, "evictions": 2, "load_failures": 1, "memory_need_bytes": 600,
+            "memory_budget_bytes": 1000, "memory_used_bytes": 700, "reason": "x",
+        }  # fmt: skip
+        return (EngineStatus("supervisor", "stopped", 0, 0, 0.25, False, info),)
+
+    monkeypatch.setattr(api, "engine_list", engine_list)
+    assert await samples("llamaweb_model_loads_total", model="starter") == 3
+    assert await samples("llamaweb_model_evictions_total", model="starter") == 2
+    assert await samples("llamaweb_model_load_failures_total", model="starter") == 1
+    assert await samples("llamaweb_model_memory_bytes", model="starter") == 600
+    assert await samples("llamaweb_memory_budget_bytes") == 1000
+    assert await samples("llamaweb_memory_used_bytes") == 700
+    supervisor = {"model": "starter", "engine": "supervisor"}
+    assert await samples("llamaweb_engine_ready", **supervisor) is None  # it is no engine
+
+
 async def test_without_redis_the_counters_are_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
     async def model_list() -> list[Any]:
         raise UnavailableError("no Redis")

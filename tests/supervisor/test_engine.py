@@ -33,6 +33,9 @@ class FakeProcess:
     def poll(self) -> int | None:
         return self.code
 
+    def drain(self) -> None:
+        self.signals.append("USR1")
+
     def terminate(self) -> None:
         self.signals.append("TERM")
 
