@@ -85,7 +85,7 @@ async def test_text_completions_exist_below_v1_only(fake: FakeInference, wire: W
     [
         ("GET", CHAT, "POST"),
         ("OPTIONS", CHAT, "POST"),
-        ("DELETE", "/v1/models", "GET"),
+        ("PUT", "/v1/models/load", "POST"),
         ("PUT", "/chat/completions", "POST"),
     ],
 )

@@ -112,6 +112,14 @@ def test_what_the_file_and_the_engine_say(
             {"value": "loading", "reason": "it can't be reached"},
         ),
         (
+            (engine("starting", name=SUPERVISOR_ID, reason="waits for room"),),
+            {"value": "loading", "reason": "waits for room"},
+        ),
+        (
+            (engine("ready"), engine("starting", name=SUPERVISOR_ID)),
+            {"value": "loaded"},
+        ),
+        (
             (engine("stopped", name=SUPERVISOR_ID, reason="no such file"),),
             {"value": "unloaded", "failed": True, "reason": "no such file"},
         ),

@@ -45,7 +45,7 @@ def status_of(info: ModelInfo, engines: Sequence[EngineStatus]) -> ModelStatus:
         if engine.state in LOADED_STATES:
             return ModelStatus("loaded", context=int(engine.info.get("max_context", 0)) or None)
     reason = next((str(e.info["reason"]) for e in heard if e.info.get("reason")), "")
-    for engine in ours:
+    for engine in (*ours, *heard):  # the supervisor's says the same before an engine's first one
         if engine.state in LOADING_STATES:
             return ModelStatus("loading", reason=reason, progress=_load_progress(engine))
     if not info.is_loaded:
