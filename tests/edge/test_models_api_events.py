@@ -195,6 +195,17 @@ async def test_a_look_that_fails_is_made_up_for(
     assert (await stream.next())["data"] == {"status": "loaded"}
 
 
+async def test_without_redis_nobody_listens(listen: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(_model: str) -> tuple[EngineStatus, ...]:
+        raise UnavailableError("Redis can't be reached")
+
+    await ModelConfig.objects.acreate(name="m", engine_class="mock")
+    monkeypatch.setattr(api, "engine_list", away)
+    monkeypatch.setattr(watch, "FIRST_LOOK_S", 0.5)
+    refused = await listen()
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, 503)
+
+
 def test_how_downloads_end() -> None:
     coming = Download(1, "far", timezone.now(), {URL: (1, 2)})
     before = Look({}, {1: coming})

@@ -36,6 +36,8 @@ from llamaweb.lib.errors import AuthenticationError, BusyError, LlamawebError, U
 from llamaweb.lib.event_stream import PING
 
 LOOK_S: Final = 0.2
+FIRST_LOOK_S: Final = 5.0
+AGAIN_S: Final = 1.0  # after a look that failed
 LOOKS_A_KEY_CHECK: Final = 4
 MAX_LISTENERS: Final = 32  # of a process
 MAX_WAITING: Final = 1024  # events, for a listener that doesn't read
@@ -81,6 +83,7 @@ class ModelWatch:
 
         Raises:
             BusyError: too many do.
+            UnavailableError: database or Redis can't be reached.
         """
         if len(self._listeners) >= MAX_LISTENERS:
             raise BusyError(
@@ -95,9 +98,12 @@ class ModelWatch:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="models-watch")
             self._task = asyncio.create_task(self._run(self._pool), name="models-watch")
         try:
-            await self._looked.wait()
-        except BaseException:
+            async with asyncio.timeout(FIRST_LOOK_S):
+                await self._looked.wait()
+        except BaseException as error:
             self.remove(listener)
+            if isinstance(error, TimeoutError):
+                raise UnavailableError("models can't be followed now") from error
             raise
         return listener
 
@@ -115,6 +121,7 @@ class ModelWatch:
         before: Look | None = None
         last_event, num_looks = 0, 0
         while True:
+            wait_s = AGAIN_S
             known = () if before is None else tuple(before.downloads)
             try:
                 rows = await in_database(_Rows.read, executor=pool)(known, last_event)
@@ -129,10 +136,10 @@ class ModelWatch:
                 for event in () if before is None else events_between(before, now):
                     for listener in self._listeners:
                         listener.tell(event)
-                before, last_event = now, rows.last_event
+                before, last_event, wait_s = now, rows.last_event, LOOK_S
                 self._looked.set()
             num_looks += 1
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(wait_s)
 
     async def _check_keys(self, pool: ThreadPoolExecutor) -> None:
         asked = list(self._listeners)
