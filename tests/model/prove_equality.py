@@ -15,7 +15,7 @@ import argparse
 import itertools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,8 +106,15 @@ class Control:
         return float(logits[list(self._subject.ends) if token == END else token].max())
 
 
-def prove(proof: Proof, model: str, settings: str, modes: Sequence[Mode], num: int) -> None:
-    """Compare one model in one setting."""
+def prove(
+    proof: Proof,
+    model: str,
+    settings: str,
+    modes: Sequence[Mode],
+    num: int,
+    on_row: Callable[[], None],
+) -> None:
+    """Compare one model in one setting; `on_row` is called with each mode that is done."""
     subject = Subject(SPECS[settings](model), PROMPTS[:num], MAX_TOKENS)
     control = Control(subject)
     for mode in modes:
@@ -123,6 +130,7 @@ def prove(proof: Proof, model: str, settings: str, modes: Sequence[Mode], num: i
         print(*proof.rows[-1], f"{time.monotonic() - started_ts:.0f} s", sep=" | ", flush=True)
         for finding in found:
             print("   ", describe(finding), flush=True)
+        on_row()
     control.close()
 
 
@@ -148,10 +156,12 @@ def _numbers(outcome: Outcome, found: Sequence[Finding]) -> list[str]:
     ]
 
 
-def render(proof: Proof, num_prompts: int) -> str:
+def render(proof: Proof, num_prompts: int, num_rows: int) -> str:
     """Markdown."""
     facts = f"{time.strftime('%Y-%m-%d')}, {cpu_model()}, {num_prompts} prompts, "
     facts += f"{MAX_TOKENS} tokens each."
+    if len(proof.rows) < num_rows:
+        facts += f" Stopped after {len(proof.rows)} of {num_rows} rows."
     head = ("model", "settings", "mode", "answers", "tokens reused: slot / copy / RAM")
     head = (*head, "stored / restored", "parted", "largest gap", "not explained")
     lines = [f"- {finding.place}: {describe(finding)}" for finding in proof.findings]
@@ -168,12 +178,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--write", action="store_true", help=f"renew docs/{DOCS.name}")
     options = parser.parse_args(arguments)
     modes = [MODES[number] for number in options.mode] if options.mode else list(MODES)
+    models = options.model or ("starter", "gemma")
+    kinds = options.settings or sorted(SPECS)
     proof = Proof()
-    for model in options.model or ("starter", "gemma"):
-        for settings in options.settings or sorted(SPECS):
-            prove(proof, model, settings, modes, options.prompts)
-    if options.write:
-        renew(DOCS, "make equality", render(proof, options.prompts))
+
+    def write() -> None:
+        if options.write:
+            num_rows = len(models) * len(kinds) * len(modes)
+            renew(DOCS, "make equality", render(proof, options.prompts, num_rows))
+
+    for model, settings in itertools.product(models, kinds):
+        prove(proof, model, settings, modes, options.prompts, write)
     bad = [finding for finding in proof.findings if finding.is_bad]
     for finding in bad:
         print(f"equality: {finding.place}: {describe(finding)}", file=sys.stderr)

@@ -13,7 +13,7 @@ from tests.engine.driving import run, started
 from tests.model.conftest import AskChat, starter_spec
 from tests.model.llama_passes import PassCounter, counted
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
 
 NUM = 8
 NUM_STAGGERED = 2 * NUM  # steps until all are decoding, at most: two pieces a prompt

@@ -13,7 +13,7 @@ import pytest
 from tests.model.equality import MODES, NEAR_TIE, Mode, Subject, check_mode, exact_spec
 from tests.model.equality_prompts import FEW
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
 
 MAX_TOKENS = 12
 SOME_MODES = [mode for mode in MODES if mode.ram_mib or not mode.reuse]
