@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
@@ -27,19 +28,29 @@ def takes_place(config: ModelConfig) -> bool:
     return config.engine_class != ELSEWHERE
 
 
-def need_bytes(config: ModelConfig) -> int:
-    """Of host memory, with a full prompt cache; 0 where nobody can tell."""
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Of host memory, in bytes: with a full prompt cache, and what may do where nobody has set a
+    budget; 0 where nobody can tell."""
+
+    most: int
+    least: int
+
+
+def read_need(config: ModelConfig) -> Need:
+    """What an engine of `config` will take."""
     if config.engine_class == "mock":
-        return settings.MOCK_MEMORY_MIB * MIB
+        return Need(settings.MOCK_MEMORY_MIB * MIB, settings.MOCK_MEMORY_MIB * MIB)
     try:
         found = model_estimate(config)
     except Exception:  # a file nobody foresaw must not keep the others from being loaded
         log.exception("model %s: nobody can tell what memory it needs", config.name)
         found = None
     if found is not None:
-        return found.host_bytes
-    file = config.file
-    return (file.size or 0) if file is not None else 0
+        is_strict = bool(settings.ENGINE_MEMORY_MIB)
+        return Need(found.host_bytes, found.host_bytes if is_strict else found.loaded_bytes)
+    size = (config.file.size or 0) if config.file is not None else 0
+    return Need(size, size)
 
 
 def read_room(pids: Iterable[int]) -> Room:

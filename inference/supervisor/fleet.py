@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from inference.models import ModelConfig
 from inference.queues.contract import Queue
-from inference.supervisor.budget import need_bytes, read_room, takes_place
+from inference.supervisor.budget import Need, read_need, read_room, takes_place
 from inference.supervisor.engine import SupervisedEngine
 from inference.supervisor.housekeeping import Housekeeping
 from inference.supervisor.placement import Model, Plan, Room, plan
@@ -15,6 +15,7 @@ from inference.supervisor.placement import Model, Plan, Room, plan
 log = logging.getLogger(__name__)
 
 ESTIMATE_EVERY_S = 10.0  # a measurement may have changed what a model needs
+NOTHING = Need(0, 0)
 ON_DEMAND = "the next request has it loaded"
 
 
@@ -28,13 +29,13 @@ class Fleet:
         housekeeping: Housekeeping,
         *,
         room: Callable[[Iterable[int]], Room] = read_room,
-        need: Callable[[ModelConfig], int] = need_bytes,
+        need: Callable[[ModelConfig], Need] = read_need,
     ) -> None:
         self._queue = queue
         self._housekeeping = housekeeping
         self._read_room = room
         self._read_need = need
-        self._needs: dict[int, tuple[float, int]] = {}
+        self._needs: dict[int, tuple[float, Need]] = {}
         self._used_ts: dict[int, float] = {}
         self._room = Room(0, None)
         self._plan = Plan()
@@ -80,7 +81,7 @@ class Fleet:
             why,
             numbers={
                 "on_demand": int(is_off and not rests),
-                "memory_need_bytes": self._needs.get(engine.config.pk, (0.0, 0))[1],
+                "memory_need_bytes": self._needs.get(engine.config.pk, (0.0, NOTHING))[1].most,
                 "memory_budget_bytes": self._room.budget_bytes,
                 "memory_used_bytes": self._used_bytes,
             },
@@ -88,12 +89,14 @@ class Fleet:
 
     def _model(self, engine: SupervisedEngine, now: float) -> Model:
         config, load = engine.config, self._queue.load(engine.config.name)
+        need = self._need(config, now)
         engine.observe(self._queue.engines(config.name) if engine.has_engine else (), now)
         if load.running or load.waiting:
             self._used_ts[config.pk] = now
         return Model(
             name=config.name,
-            need_bytes=self._need(config, now),
+            need_bytes=need.most,
+            least_bytes=need.least,
             state=engine.state,
             is_wanted=config.wanted == ModelConfig.Wanted.LOADED,
             is_pinned=config.is_pinned,
@@ -111,11 +114,11 @@ class Fleet:
 
     def _left_over(self, engine: SupervisedEngine, now: float) -> Model:
         config = engine.config
-        need = self._need(config, now)
-        return Model(config.name, need, "draining", takes_place=takes_place(config))
+        need = self._need(config, now).most
+        return Model(config.name, need, state="draining", takes_place=takes_place(config))
 
-    def _need(self, config: ModelConfig, now: float) -> int:
-        read_ts, need = self._needs.get(config.pk, (None, 0))
+    def _need(self, config: ModelConfig, now: float) -> Need:
+        read_ts, need = self._needs.get(config.pk, (None, NOTHING))
         if read_ts is None or now - read_ts >= ESTIMATE_EVERY_S:
             need = self._read_need(config)
             self._needs[config.pk] = (now, need)

@@ -33,16 +33,17 @@ MAX_NAMED = 3  # models named in a reason
 class Model:
     """A model and its engine, now. Times are of one clock, in seconds.
 
-    `need_bytes`: of host memory, when loaded. `takes_place`: counts in `Room.max_loaded`.
-    `num_waiting`: requests but those of the background, `waits_since` the oldest of them came.
-    `ready_since`: when its engine became ready. `used_at`: when somebody last asked for it.
-    `is_resting`: it could not be loaded and isn't tried again yet. `is_short`: its load failed for
-    want of memory and is tried once more when all idle engines have left. `doing`: what is
-    happening while it loads.
+    `need_bytes`: of host memory, when loaded; alone `least_bytes` may do, if given. `takes_place`:
+    counts in `Room.max_loaded`. `num_waiting`: requests but those of the background, `waits_since`
+    the oldest of them came. `ready_since`: when its engine became ready. `used_at`: when somebody
+    last asked for it. `is_resting`: it could not be loaded and isn't tried again yet. `is_short`:
+    its load failed for want of memory and is tried once more when all idle engines have left.
+    `doing`: what is happening while it loads.
     """
 
     name: str
     need_bytes: int = 0
+    least_bytes: int | None = None
     state: State = "off"
     is_wanted: bool = False
     is_pinned: bool = False
@@ -56,6 +57,11 @@ class Model:
     is_resting: bool = False
     is_short: bool = False
     doing: str = ""
+
+    @property
+    def alone_bytes(self) -> int:
+        """What it has to have where nothing else is in memory."""
+        return self.need_bytes if self.least_bytes is None else self.least_bytes
 
     @property
     def is_asked(self) -> bool:
@@ -219,9 +225,9 @@ class _Planner:
         if room.limit_bytes is None or not model.need_bytes:
             return True
         used = sum(other.need_bytes for other in held)
-        # Alone it is tried whatever other programs take: they may give it back.
-        budget = room.budget_bytes if used else room.limit_bytes
-        return used + model.need_bytes <= budget
+        if not used:  # tried whatever other programs take: they may give it back
+            return model.alone_bytes <= room.limit_bytes
+        return used + model.need_bytes <= room.budget_bytes
 
     def _refusal(self, model: Model) -> str:
         """Why it can't ever be loaded beside what stays; "" if it can."""
@@ -235,10 +241,11 @@ class _Planner:
         if room.limit_bytes is None:
             return ""
         left = max(0, room.limit_bytes - sum(m.need_bytes for m in staying))
-        if not model.need_bytes or model.need_bytes <= left:
+        need = model.need_bytes if staying else model.alone_bytes
+        if not need or need <= left:
             return ""
         return (
-            f"model {model.name} is too large: it needs {size_text(model.need_bytes)}, "
+            f"model {model.name} is too large: it needs {size_text(need)}, "
             f"{size_text(left)} may be used{beside}"
         )
 

@@ -17,7 +17,7 @@ from tests.stack import Stack
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 KEPT = ("PATH", "LANG", "LC_", "HOME", "LD_LIBRARY", "CUDA", "OMP", "GOMP", "GGML", "KMP")
-KEPT += ("OPENBLAS", "PYTHON")
+KEPT += ("OPENBLAS", "PYTHON", "SSL_CERT_")
 
 
 def test_it_inherits_no_settings_and_no_secrets(stack: Stack) -> None:

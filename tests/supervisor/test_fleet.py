@@ -12,9 +12,10 @@ from inference.protocol.events import Failed
 from inference.protocol.requests import GenerateRequest, TextPrompt
 from inference.queues.contract import START
 from inference.queues.memory import MemoryQueue
+from inference.registry.memory import Estimate, Part
 from inference.registry.wanted import model_load, model_on_demand, model_pin_set
 from inference.supervisor import supervisor as module
-from inference.supervisor.budget import room_of
+from inference.supervisor.budget import Need, read_need, read_room, room_of
 from inference.supervisor.fleet import Fleet
 from inference.supervisor.housekeeping import Housekeeping
 from inference.supervisor.placement import MIN_RESIDENCE_S, PATIENCE_S, Room
@@ -41,10 +42,14 @@ class World:
             self.queue,
             housekeeping,
             room=lambda _pids: Room(GIB, GIB),
-            need=lambda config: self.needs.get(config.name, GIB),
+            need=self._need,
         )
         self.now = 1000.0
         self.ids = (f"g{number}" for number in itertools.count())
+
+    def _need(self, config: ModelConfig) -> Need:
+        need = self.needs.get(config.name, GIB)
+        return Need(need, need)
 
     def tick(self, seconds: float = 1.0) -> None:
         self.now += seconds
@@ -176,3 +181,21 @@ def test_without_a_setting_engines_get_what_others_leave() -> None:
     found = room_of(Ram(total=16 * GIB, available=4 * GIB), private=3 * GIB, max_loaded=2)
     assert found == Room(6 * GIB, 15 * GIB, 2)
     assert room_of(Ram(total=GIB, available=0), private=0, max_loaded=0).budget_bytes == 0
+
+
+def test_the_settings_are_the_bounds_and_what_mock_models_need(settings: Any) -> None:
+    settings.ENGINE_MEMORY_MIB, settings.ENGINE_MAX_LOADED = 1024, 3
+    settings.MOCK_MEMORY_MIB = 512
+    assert read_room([]) == Room(GIB, GIB, 3)
+    assert read_need(ModelConfig(engine_class="mock")) == Need(GIB // 2, GIB // 2)
+    assert read_need(ModelConfig(engine_class="upstream")) == Need(0, 0)
+
+
+def test_a_budget_counts_full_prompt_caches_and_a_guess_does_not(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Estimate((Part("weights", 700), Part("cache", 300)), 1)
+    monkeypatch.setattr("inference.supervisor.budget.model_estimate", lambda _config: found)
+    assert read_need(ModelConfig()) == Need(1000, 700)
+    settings.ENGINE_MEMORY_MIB = 1
+    assert read_need(ModelConfig()) == Need(1000, 1000)

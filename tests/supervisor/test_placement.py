@@ -106,6 +106,13 @@ def test_the_only_model_is_tried_whatever_other_programs_take() -> None:
     assert planned(ready("a", 0.1, num_running=1), asked("b"), room=tight).start == ()
 
 
+def test_alone_it_may_do_with_less() -> None:
+    small = asked("b", 2, least_bytes=GIB)
+    assert planned(small).start == ("b",)
+    assert planned(ready("a", 0.5, num_running=1), small, room=room(2)).start == ()
+    assert "needs 2.0 GiB" in planned(asked("b", 2)).refused["b"]
+
+
 # --- who leaves
 
 
