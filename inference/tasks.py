@@ -14,7 +14,7 @@ from celery import shared_task
 from celery.signals import worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
-from inference.registry import download_job, downloads, generations, scan
+from inference.registry import download_job, downloads, generations, scan, uploads
 from llamaweb.lib.errors import LlamawebError
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ def model_download(file_id: int) -> str:
 
 @shared_task(name="inference.tasks.model_download_sweep", expires=5)  # type: ignore[untyped-decorator]
 def model_download_sweep() -> int:
-    """Look after downloads that wait or whose job was killed."""
+    """Look after downloads that wait or whose job was killed, and uploads that were given up."""
+    uploads.upload_sweep()
     return downloads.model_download_sweep()
 
 

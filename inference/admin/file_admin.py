@@ -18,9 +18,17 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
 from inference.admin.file_facts import facts_html, parts_html, summary, templates_html
+from inference.admin.upload_views import may_upload, upload_urls
 from inference.models import ModelFile
 from inference.registry.config_services import model_config_of
-from inference.registry.downloads import model_download_cancel, model_download_retry
+from inference.registry.download_file import UPLOADED
+from inference.registry.downloads import (
+    OPEN,
+    model_download_cancel,
+    model_download_pause,
+    model_download_resume,
+    model_download_retry,
+)
 from inference.registry.files import model_file_delete
 from inference.registry.scan import ScanResult, models_scan
 from llamaweb.accounts.admin_base import Act, ReadOnlyAdmin, display, has_permission, who
@@ -45,6 +53,13 @@ def can_serve(file: ModelFile) -> bool:
     return file.role == ModelFile.Role.MODEL and file.state == State.READY
 
 
+def can_retry(file: ModelFile) -> bool:
+    """Whether a download ended without a model."""
+    is_here = not file.source_url.startswith(UPLOADED) or file.bytes_done == file.size
+    is_ours = file.is_owned and bool(file.source_url) and is_here
+    return is_ours and file.state in (State.FAILED, State.CANCELLED)
+
+
 def _scanned(found: ScanResult) -> str:
     said = ngettext("%(count)d model.", "%(count)d models.", found.num_models)
     lines = [said % {"count": found.num_models}]
@@ -57,6 +72,16 @@ def _scanned(found: ScanResult) -> str:
         for name, reason in found.skipped
     ]
     return " ".join(lines)
+
+
+def _pause(request: HttpRequest, file: ModelFile) -> str:
+    done = model_download_pause(file=file, **who(request))
+    return gettext("The download is paused.") if done else gettext("It had ended already.")
+
+
+def _resume(request: HttpRequest, file: ModelFile) -> str:
+    done = model_download_resume(file=file, **who(request))
+    return gettext("The download goes on.") if done else gettext("There is nothing to do.")
 
 
 def _retry(request: HttpRequest, file: ModelFile) -> str:
@@ -103,13 +128,16 @@ class ModelFileAdmin(ReadOnlyAdmin):
     )
     acts = (
         Act("serve", _("Make a model of it"), _serve, is_open=can_serve),
-        Act("cancel", _("Cancel"), _cancel, is_open=lambda file: file.is_open, is_dangerous=True),
+        Act("pause", _("Pause"), _pause, is_open=lambda file: file.is_open),
+        Act("resume", _("Resume"), _resume, is_open=lambda file: file.state == State.PAUSED),
         Act(
-            "retry",
-            _("Try again"),
-            _retry,
-            is_open=lambda file: file.is_owned and file.state in (State.FAILED, State.CANCELLED),
+            "cancel",
+            _("Cancel"),
+            _cancel,
+            is_open=lambda file: file.state in OPEN,
+            is_dangerous=True,
         ),
+        Act("retry", _("Try again"), _retry, is_open=can_retry),
     )
 
     class Media:
@@ -127,16 +155,22 @@ class ModelFileAdmin(ReadOnlyAdmin):
         return [
             path("progress/", progress, name="inference_modelfile_progress"),
             path("scan/", scan, name="inference_modelfile_scan"),
+            *upload_urls(self.admin_site),
             *super().get_urls(),
         ]
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """With the button that looks again."""
+        """With the buttons that look again and upload."""
         url = f"{self.admin_site.name}:inference_modelfile_scan"
         may = has_permission(request, ModelFile, "change")
-        context = {"scan_url": reverse(url) if may else "", **(extra_context or {})}
+        upload = f"{self.admin_site.name}:inference_modelfile_upload"
+        context = {
+            "scan_url": reverse(url) if may else "",
+            "upload_url": reverse(upload) if may_upload(request) else "",
+            **(extra_context or {}),
+        }
         return super().changelist_view(request, context)
 
     def scan_view(self, request: HttpRequest) -> HttpResponse:
@@ -152,7 +186,8 @@ class ModelFileAdmin(ReadOnlyAdmin):
         """The newest files' states and progress, for the script of the list."""
         if not self.has_view_permission(request):
             return JsonResponse({"error": gettext("You may not see this.")}, status=403)
-        files = ModelFile.objects.exclude(source_url="")[:MAX_SHOWN]
+        found = ModelFile.objects.filter(main=None).exclude(source_url="")
+        files = found.defer("templates", "facts").prefetch_related("parts")[:MAX_SHOWN]
         rows = [
             {
                 "id": file.pk,
@@ -267,15 +302,24 @@ class ModelFileAdmin(ReadOnlyAdmin):
 
 
 def percent(file: ModelFile) -> int:
-    """How much of it is there."""
+    """How much of it is there, of all its files."""
     if file.state == State.READY:
         return 100
-    return min(99, file.bytes_done * 100 // file.size) if file.size else 0
+    done, total = _sums(file)
+    return min(99, done * 100 // total) if total else 0
 
 
 def amount(file: ModelFile) -> str:
     """How much of how much, for people."""
-    if not file.is_open or file.size is None:
-        sizes = [part.size or 0 for part in file.parts.all() if part.role == ModelFile.Role.SHARD]
-        return filesizeformat(sum(sizes, file.bytes_done if file.size is None else file.size))
-    return f"{filesizeformat(file.bytes_done)} / {filesizeformat(file.size)}"
+    done, total = _sums(file)
+    if file.path or file.size is None:
+        return filesizeformat(total or done)
+    return f"{filesizeformat(done)} / {filesizeformat(total)}"
+
+
+def _sums(file: ModelFile) -> tuple[int, int]:
+    """Bytes that are there, and bytes in all: of a download, with all that comes; else of the
+    model itself, without what lies beside it."""
+    parts = [p for p in file.parts.all() if p.role == ModelFile.Role.SHARD or not file.path]
+    rows = [file, *parts]
+    return sum(row.bytes_done for row in rows), sum(row.size or 0 for row in rows)

@@ -32,7 +32,7 @@ from inference.registry.config_services import (
     model_config_delete,
     model_default_set,
 )
-from inference.registry.downloads import model_download_start
+from inference.registry.downloads import hub_download_start, model_download_start
 from inference.registry.model_access import model_access_set
 from inference.registry.upstreams import ENGINE_CLASS
 from inference.registry.wanted import (
@@ -207,6 +207,11 @@ class ModelConfigAdmin(Admin):
             model_access_set(config=obj, **chosen, **who(request))
             return
         values = form.cleaned_data
+        if form.hub_model is not None:
+            obj._download = hub_download_start(
+                model=form.hub_model, name=values["name"], load=values["load"], **who(request)
+            )
+            return
         if form.is_download:
             obj._download = model_download_start(
                 url=values["source"],

@@ -25,8 +25,9 @@ from inference.registry.config_services import (
 )
 from inference.registry.downloads import SHA256_RE
 from inference.registry.files import file_check
+from inference.registry.hub import HubModel, hub_model, is_reference
 from inference.registry.sampling import sampling_check
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import InvalidError, LlamawebError
 from llamaweb.lib.outbound import check_url
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class AddModelForm(_Form):
         help_text=_(
             "A GGUF file on this server: its path (/srv/x.gguf) or its name in the models "
             "directory (x.gguf), of a model in several files the first; or the address of one to "
-            "download (https://…)."
+            "download (https://…); or a model of the hub (user/repository:Q4_K_M)."
         ),
         widget=UnfoldAdminTextInputWidget,
     )
@@ -111,14 +112,18 @@ class AddModelForm(_Form):
         """Whether the source is an address."""
         return "://" in self.cleaned_data.get("source", "")
 
+    hub_model: HubModel | None = None  # that the source means
+
     def clean_name(self) -> str:
         """Free and allowed."""
         return str(_checked(lambda: name_check(self.cleaned_data["name"])))
 
     def clean_source(self) -> str:
-        """A model is there, or the address can be fetched from."""
-        source: str = self.cleaned_data["source"]
-        if "://" in source:
+        """A model is there, or the address can be fetched from, or the hub has it."""
+        source: str = self.cleaned_data["source"].strip()
+        if is_reference(source):
+            self.hub_model = _checked(lambda: hub_model(source))
+        elif "://" in source:
             _checked(lambda: check_url(source))
         else:
             _checked(lambda: file_check(source))
@@ -224,5 +229,5 @@ def _is_share(value: Any) -> bool:
 def _checked(check: Any) -> Any:
     try:
         return check()
-    except InvalidError as error:
+    except LlamawebError as error:
         raise forms.ValidationError(error.message) from error

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from inference.models import ModelFile
 from inference.registry.download_fetch import Fetcher, Part, Stream
@@ -18,6 +18,8 @@ from inference.registry.gguf.process import read_header
 from inference.registry.hub import hub_headers
 from inference.registry.model_sets import FoundFile, assemble
 from llamaweb.lib.errors import InvalidError
+
+UPLOADED: Final = "upload:///"  # begins the source of a file that somebody sent
 
 
 class FileWork:
@@ -33,13 +35,14 @@ class FileWork:
     ) -> None:
         self.row = row
         self.part = Part(stream)
+        self._is_upload = row.source_url.startswith(UPLOADED)
         self._fetcher = Fetcher(
             row.source_url,
             self.part,
             etag=row.etag,
             expected=bool(row.expected_sha256),
             expected_size=row.expected_size,
-            headers=hub_headers(row.source_url),
+            headers={} if self._is_upload else hub_headers(row.source_url),
             note=note,
             pause=pause,
         )
@@ -53,6 +56,8 @@ class FileWork:
         """Fetch what is missing; returns the digest of all."""
         self.part.keep(self.row.bytes_done, alive)
         if not (self.row.size and self.part.size == self.row.size):
+            if self._is_upload:
+                raise InvalidError("what was uploaded isn't there any more; upload it again")
             self._fetcher.run()
         self.part.sync()
         return self.part.digest.hexdigest()

@@ -25,6 +25,7 @@ from inference.models import ModelFile
 from inference.registry.config_services import config_of_file, name_check
 from inference.registry.download_fetch import Stream
 from inference.registry.download_file import (
+    UPLOADED,
     FileWork,
     digest_check,
     header_of,
@@ -289,8 +290,11 @@ class _Job:
         self._written_ts = time.monotonic()
 
     def _audit(self, outcome: str, reason: str = "") -> None:
+        is_upload = self.row.source_url.startswith(UPLOADED)
         audit_record(
-            action=AuditAction.MODEL_DOWNLOAD_ENDED,
+            action=AuditAction.MODEL_UPLOAD_ENDED
+            if is_upload
+            else AuditAction.MODEL_DOWNLOAD_ENDED,
             actor=None,
             target=self.row,
             file=str(self.row)[:200],

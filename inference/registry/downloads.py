@@ -43,7 +43,7 @@ STALE = timedelta(seconds=15)  # a job without a heartbeat for that long is look
 SHA256_RE = re.compile(r"[0-9a-f]{64}")
 State = ModelFile.State
 Role = ModelFile.Role
-OPEN = (State.QUEUED, State.DOWNLOADING, State.PAUSED)
+OPEN = (State.QUEUED, State.DOWNLOADING, State.PAUSED, State.UPLOADING)
 
 
 @dataclass(frozen=True, slots=True)

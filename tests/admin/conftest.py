@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from llamaweb.accounts.invite_services import invite_create
 from llamaweb.accounts.models import User
 from llamaweb.data_dir import DataDir
 from tests.factories import UserFactory, make_key
+from tests.registry.hub_source import Hub
+from tests.registry.source import Source
 
 HOSTILE = "<script>alert(1)</script>'\"=cmd|x"
 MODELS = (
@@ -56,6 +60,15 @@ def models_dir(tmp_path: Path, settings: Any) -> Path:
     settings.DATA_DIR.models.mkdir(parents=True)
     folder: Path = settings.DATA_DIR.models
     return folder
+
+
+@pytest.fixture
+def hub(settings: Any) -> Iterator[Hub]:
+    """A hub of this test's, which may be asked."""
+    settings.OUTBOUND_ALLOW = (ipaddress.ip_network("127.0.0.1"),)
+    with Source() as source:
+        settings.HUB_URL = source.origin
+        yield Hub(source)
 
 
 @pytest.fixture
