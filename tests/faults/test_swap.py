@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from llamaweb.data_dir import DataDir
+from tests.faults import schedule
 from tests.faults.conftest import queue_of
 from tests.stack import Stack, wait_for
 
@@ -131,3 +132,23 @@ def test_a_model_that_cannot_be_loaded_harms_nobody(host: Host) -> None:
     assert status == 503
     assert "the model can't be loaded: it died (exit code 17); twice" in body["error"]["message"]
     assert fine.text() == "still here"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_kills_while_models_are_swapped(host: Host, seed: int) -> None:
+    """Each request ends once, with its answer or with an error that says why; nothing stays."""
+    texts = {f"answer {number} of {seed}": (FIRST, SECOND)[number % 2] for number in range(6)}
+    answers = {text: host.ask(model, text) for text, model in texts.items()}
+    schedule.disturb(host.stack, schedule.schedule(seed, ("engine", "supervisor", "engine")))
+    for text, answer in answers.items():
+        status, body = answer.reply()
+        if status == 200:
+            assert body["choices"][0]["message"]["content"] == text
+        else:  # its model was killed twice while it was loaded, or twice under this answer
+            assert status in (500, 503)
+            assert re.search("can't be loaded|engine", body["error"]["message"])
+    for model in (FIRST, SECOND):
+        wait_for("no lease is left", lambda m=model: not host.queue.load(m).running, 30)
+        assert host.queue.load(model).waiting == 0
+    wait_for("one engine at most", lambda: len(host.stack.processes("engine")) <= 1, 30)
+    assert host.ask(FIRST, "and goes on").text() == "and goes on"
