@@ -57,7 +57,7 @@ def test_a_model_is_added_by_its_path_and_made_the_default(alice: Chat, tmp_path
     expect(page.get_by_text("tiny is the default model.")).to_be_visible()
     engines = admin_page(alice, "/admin/engines/")
     expect(card(engines, "tiny")).to_contain_text("default")
-    expect(card(engines, "tiny")).to_contain_text("not loaded")
+    expect(card(engines, "tiny")).to_contain_text("on demand")
     expect(card(engines, "mock").locator("[data-f=default]")).to_be_hidden()
     mock = admin_page(alice, "/admin/inference/modelconfig/1/change/")
     mock.get_by_role("button", name="Make it the default").click()
