@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser.axe import serious
 from tests.browser.journey import ANSWER_MS, DESK, RECONNECT_MS, Chat, words
 from tests.registry import gguf_files
 from tests.stack import Stack
@@ -63,6 +64,24 @@ def test_a_model_is_added_by_its_path_and_made_the_default(alice: Chat, tmp_path
     mock.get_by_role("button", name="Make it the default").click()
     expect(mock.get_by_text("mock is the default model.")).to_be_visible()
     expect(card(engines, "mock").locator("[data-f=default]")).to_be_visible()
+
+
+def test_a_model_is_uploaded_from_this_computer(alice: Chat, tmp_path: Path) -> None:
+    page = admin_page(alice, "/admin/inference/modelfile/")
+    page.get_by_role("link", name="Upload a model").click()
+    assert serious(page) == []
+    (tmp_path / "sent.gguf").write_bytes(gguf_files.model(num_values=1_500_000))  # two pieces
+    page.get_by_label("GGUF file").set_input_files(tmp_path / "sent.gguf")
+    page.get_by_label("Name of the model").fill("mock")
+    page.get_by_label("Load it as soon as it is there").uncheck()
+    page.get_by_role("button", name="Upload", exact=True).click()
+    expect(page.locator("#upload-problem")).to_contain_text("there is a model of this name already")
+    page.get_by_label("Name of the model").fill("sent")
+    page.get_by_role("button", name="Upload", exact=True).click()
+    row = page.locator("#result_list tr", has_text="sent")
+    expect(row).to_contain_text("ready", timeout=RECONNECT_MS)
+    models = admin_page(alice, "/admin/inference/modelconfig/")
+    expect(models.locator("#result_list tr", has_text="sent")).to_contain_text("on demand")
 
 
 def test_engines_show_slots_and_who_waits(alice: Chat, browser: Browser, stack: Stack) -> None:
