@@ -122,7 +122,7 @@ class ModelConfigAdmin(Admin):
     list_filter = (("wanted", ChoicesDropdownFilter),)
     search_fields = ("name", "file__path")
     ordering = ("-is_default", "name")
-    autocomplete_fields = ("users", "groups")
+    filter_horizontal = ("users", "groups")
     actions = ("load", "drain", "unload")
     read_only = (
         "status_text",
@@ -136,7 +136,7 @@ class ModelConfigAdmin(Admin):
     )
 
     class Media:
-        js = ("llamaweb/memory.js",)
+        js = ("llamaweb/memory.js", "llamaweb/two_lists.js")
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """A short form to add, all there is to change."""
