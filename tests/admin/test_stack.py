@@ -49,7 +49,7 @@ def want(stack: Stack, act: str) -> None:
         "shell",
         "-c",
         "from inference.models import ModelConfig\n"
-        "from inference.registry import config_services as services\n"
+        "from inference.registry import wanted as services\n"
         f"services.model_{act}(config=ModelConfig.objects.get(name='mock'))",
     )
 

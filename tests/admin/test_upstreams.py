@@ -12,6 +12,7 @@ from inference import bus
 from inference.models import ModelConfig
 from inference.queues.contract import Beat
 from inference.registry.upstreams import upstream_add, upstream_key
+from inference.registry.wanted import model_unload
 from inference.upstream_models import Upstream
 from llamaweb.accounts.models import AuditEvent, User
 
@@ -114,6 +115,8 @@ def test_its_page_among_the_models(admin: Client, upstream: Upstream) -> None:
     assert "chat_template" not in text
     assert "gpu_layers" not in text
     numbers = {"name": "farther", "is_enabled": "on", "num_slots": 7, "context_len": 100}
+    assert "name" in admin.post(page, numbers).context["adminform"].form.errors
+    model_unload(config=ModelConfig.objects.get(pk=upstream.pk))  # no request waits by its old name
     assert admin.post(page, numbers).status_code == 302
     config = ModelConfig.objects.get(pk=upstream.pk)
     assert (config.name, config.num_slots, config.context_len) == ("farther", 7, 100)
