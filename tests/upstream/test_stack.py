@@ -139,7 +139,7 @@ def test_streamed_and_whole_answers_with_the_usage_of_the_server(server: Server)
         "two"
     ] * 2
     model = server.client.models.retrieve("far").to_dict()
-    assert model["meta"] == {"n_ctx": 4096}
+    assert model["meta"]["n_ctx"] == 4096
 
 
 def test_what_the_server_has_no_field_for_is_400(server: Server) -> None:
