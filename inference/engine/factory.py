@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
@@ -59,7 +60,11 @@ def _build_llama(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
 
     backend = LlamaBackend.load(spec)
     try:
-        backend.warm_up()
+        # In a thread that ends. Whoever computes owns a pool of OpenMP threads for as long as it
+        # lives, and beside a second pool libgomp puts threads to sleep at every barrier: an engine
+        # that is loaded in one thread and stepped in another ran at half its speed.
+        with ThreadPoolExecutor(1, thread_name_prefix="warm-up") as once:
+            once.submit(backend.warm_up).result()
     except FailedError:
         backend.close()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,20 @@ def test_a_bad_setting_is_named() -> None:
     with pytest.raises(InvalidError) as caught:
         build_engine(starter_spec(flash_attention="maybe"))
     assert caught.value.param == "flash_attention"
+
+
+def test_loading_leaves_no_computing_threads_behind() -> None:
+    """A second pool of them would put both to sleep at every barrier."""
+    before = _num_threads()
+    loaded, _ = build_engine(starter_spec(threads=3))
+    try:
+        ends_ts = time.monotonic() + 10.0  # they end by themselves, right after their owner
+        while _num_threads() > before and time.monotonic() < ends_ts:
+            time.sleep(0.01)
+        assert _num_threads() == before
+    finally:
+        loaded.close()
+
+
+def _num_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
