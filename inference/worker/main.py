@@ -117,9 +117,9 @@ class Worker:
     def _drain_then_stop(self, intake: Intake, loop: Loop) -> None:
         self._drain.wait()
         log.info("draining %d sequences", len(self._running))
-        self._heartbeat.state = "draining"
-        self._heartbeat.now()
         intake.stop()
+        self._heartbeat.state = "draining"  # whoever reads it knows that nothing more is taken
+        self._heartbeat.now()
         hurried_s = 0.0
         while len(self._running) and hurried_s < DRAIN_S:
             time.sleep(DRAIN_LOOK_S)

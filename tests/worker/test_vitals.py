@@ -56,6 +56,7 @@ def test_a_patient_drain_lets_answers_end_and_takes_nothing_more(bench: Bench) -
     gid = bench.submit(generate("a long text, letter by letter" * 9))
     bench.wait_text(gid, 5)
     worker.drain(patient=True)
+    wait_for("draining", lambda: bench.queue.engines(MODEL)[0].state == "draining", WAIT_S)
     later = bench.submit(generate("later"))
     log = bench.ended(gid)
     assert len(log.token_ids) > 200
