@@ -19,7 +19,7 @@ from tests.stack import Stack, wait_for
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 FIRST, SECOND, BROKEN = "mock", "second", "broken"
-LONG = "words of a long answer " * 35  # some twenty seconds
+LONG = "words of a long answer " * 20  # some ten seconds
 ENV = {
     "LLAMAWEB_MOCK_DELAY_MS": "25",
     "LLAMAWEB_MOCK_MEMORY_MIB": "600",
