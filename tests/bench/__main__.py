@@ -28,6 +28,7 @@ from tests.bench.figures import BenchError
 from tests.bench.models import MODELS, parse_models
 from tests.bench.sides import PEER
 from tests.bench.workloads import CLOSED, MAX_TOKENS, WORKLOADS, Sizes, parse_workloads
+from tests.generated import renew
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "benchmarks.md"
@@ -35,7 +36,7 @@ RESULTS = ROOT / ".cache" / "bench"
 CONCURRENCY = (1, 4, 8)
 ROUNDS = 5
 TRIES = 2
-CHAT_PART = "-chat"
+COMMAND, CHAT_COMMAND = "make bench", "make bench-chat"
 SERVER_VARIABLE = "LLAMA_SERVER"
 
 
@@ -143,7 +144,7 @@ def _run(options: argparse.Namespace) -> None:
         generated = report.render(rounds.run(plan, Path(folder), _say))
     _say(f"\n{generated}")
     if options.write:
-        report.write(DOCS, generated)
+        renew(DOCS, COMMAND, generated)
 
 
 def _engine(options: argparse.Namespace) -> None:
@@ -151,7 +152,7 @@ def _engine(options: argparse.Namespace) -> None:
     generated = engine_report.render(results.read(path))
     _say(f"\n{generated}")
     if options.write:
-        report.write(DOCS, generated, engine_report.PART)
+        renew(DOCS, engine_report.COMMAND, generated)
 
 
 def _compare(options: argparse.Namespace) -> Path:
@@ -192,7 +193,7 @@ def _chat(options: argparse.Namespace) -> None:
     generated = chat.render(chat.measure(_say))
     _say(f"\n{generated}")
     if options.write:
-        report.write(DOCS, generated, CHAT_PART)
+        renew(DOCS, CHAT_COMMAND, generated)
 
 
 def _gil(options: argparse.Namespace) -> None:

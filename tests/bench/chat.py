@@ -15,7 +15,7 @@ from tests.app_client import AppClient
 from tests.bench.bundle import Bundle, first_load
 from tests.bench.commits import Commits
 from tests.bench.figures import BenchError
-from tests.bench.report import table
+from tests.generated import table
 from tests.stack import ROOT, Stack, wait_for
 
 USER = "bench"

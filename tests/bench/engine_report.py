@@ -8,14 +8,15 @@ from collections.abc import Iterable, Sequence
 from tests.bench.figures import Spread, spread
 from tests.bench.models import MODELS
 from tests.bench.peer_side import family_of, pick
-from tests.bench.report import UNITS, table
+from tests.bench.report import UNITS
 from tests.bench.results import Record, by_model
 from tests.bench.rounds import Round, idle_of
 from tests.bench.sides import ENGINE, LOOP, PEER, PRODUCT
 from tests.bench.verdicts import REQUIREMENTS, STEP, Bound, Requirement, compare, judge
 from tests.bench.workloads import WORKLOADS, Workload
+from tests.generated import table
 
-PART = "-engine"
+COMMAND = "make bench-engine"
 MIN_ROUNDS = 9
 QUIET_EXTRA_LOAD = 2.0  # over the threads of a decode: the busy workload, clients, web
 JUDGED = (ENGINE, PRODUCT)

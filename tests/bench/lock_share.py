@@ -26,9 +26,9 @@ from tests.bench.cells import run_cell
 from tests.bench.figures import BenchError
 from tests.bench.http_target import HttpTarget
 from tests.bench.machine import load_now
-from tests.bench.report import table
 from tests.bench.rounds import Plan, engine_spec
 from tests.bench.sides import WARM, product_env
+from tests.generated import table
 from tests.stack import Stack
 
 STEP_MS = 30

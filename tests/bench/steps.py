@@ -17,8 +17,8 @@ from inference.engine.factory import build_engine
 from inference.protocol.params import Limits, SamplingParams
 from inference.protocol.spec import EngineSpec
 from inference.text.tokenizer import Tokenizer
-from tests.bench.report import table
 from tests.bench.workloads import chat
+from tests.generated import table
 
 NUM_TOKENS = 150
 WARM_STEPS = 20

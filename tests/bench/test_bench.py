@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench import report
-from tests.bench.__main__ import CHAT_PART, DOCS
+from tests.bench.__main__ import CHAT_COMMAND, COMMAND, DOCS
 from tests.bench.bundle import first_load
 from tests.bench.cells import run_cell
 from tests.bench.commits import Commits
@@ -23,6 +23,7 @@ from tests.bench.rounds import Key, Plan, run
 from tests.bench.sides import ENGINE, PRODUCT
 from tests.bench.target import OnText, ignore
 from tests.bench.workloads import Chat, Sizes, chat, parse_workloads
+from tests.generated import markers, replaced
 
 FIVE = Sizes(max_tokens=5)
 
@@ -126,21 +127,21 @@ def test_ratios_above_one_are_better_in_every_figure() -> None:
 
 
 def test_prose_around_the_generated_part_stays() -> None:
-    begin, end = report.markers()
+    begin, end = markers(COMMAND)
     text = f"# Title\n\n{begin}\nold\n{end}\n\nEnd.\n"
     expected = f"# Title\n\n{begin}\nnew\n{end}\n\nEnd.\n"
-    assert report.replace_generated(text, "new") == expected
+    assert replaced(text, COMMAND, "new") == expected
 
 
-@pytest.mark.parametrize("text", ["", *report.markers()])
+@pytest.mark.parametrize("text", ["", *markers(COMMAND)])
 def test_a_file_without_markers_is_left_alone(text: str) -> None:
     with pytest.raises(ValueError, match="markers"):
-        report.replace_generated(text, "new")
+        replaced(text, COMMAND, "new")
 
 
-@pytest.mark.parametrize("part", ["", CHAT_PART])
-def test_the_document_has_the_markers(part: str) -> None:
-    assert "new" in report.replace_generated(DOCS.read_text("utf-8"), "new", part)
+@pytest.mark.parametrize("command", [COMMAND, CHAT_COMMAND])
+def test_the_document_has_the_markers(command: str) -> None:
+    assert "new" in replaced(DOCS.read_text("utf-8"), command, "new")
 
 
 # --- the chat

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import engine_report, report, results
+from tests.bench import engine_report, results
 from tests.bench.__main__ import DOCS, main
 from tests.bench.figures import BenchError
 from tests.bench.making import figures, make_record, make_round
@@ -14,6 +14,7 @@ from tests.bench.peer import ALL_SETTINGS
 from tests.bench.rounds import Key
 from tests.bench.sides import ENGINE, LOOP, PEER, PRODUCT
 from tests.bench.workloads import Workload
+from tests.generated import replaced
 
 CELLS: tuple[tuple[Workload, int], ...] = (
     ("distinct", 1),
@@ -127,4 +128,4 @@ def test_a_report_is_made_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_the_document_has_the_markers() -> None:
     text = DOCS.read_text("utf-8")
-    assert "new" in report.replace_generated(text, "new", engine_report.PART)
+    assert "new" in replaced(text, engine_report.COMMAND, "new")
