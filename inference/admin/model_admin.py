@@ -247,15 +247,14 @@ class ModelConfigAdmin(Admin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """What a service refuses though the form was right (somebody else was faster) is said."""
-        extra_context = {"show_save_and_add_another": False, **(extra_context or {})}
-        if object_id is None:
-            extra_context |= {"title": gettext("Add a model"), "show_save_and_continue": False}
-        try:
-            return super().changeform_view(request, object_id, form_url, extra_context)
-        except LlamawebError as error:
-            messages.error(request, error.message)
-            return redirect(request.path)
+        """See `Admin.form_view`."""
+        show = super().changeform_view
+        return self.form_view(
+            request,
+            object_id,
+            gettext("Add a model"),
+            lambda told: show(request, object_id, form_url, told | (extra_context or {})),
+        )
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Not what is the default, the environment's or loaded."""

@@ -15,7 +15,6 @@ from inference.models import ModelConfig
 from inference.registry.upstreams import FIELDS, upstream_add, upstream_change
 from inference.upstream_models import Upstream
 from llamaweb.accounts.admin_base import Admin, display, has_permission, who
-from llamaweb.lib.errors import LlamawebError
 
 
 @admin.register(Upstream)
@@ -83,16 +82,14 @@ class UpstreamAdmin(Admin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """What a service refuses though the form was right (somebody else was faster) is said."""
-        extra_context = {"show_save_and_add_another": False, **(extra_context or {})}
-        if object_id is None:
-            title = gettext("Add a model of another server")
-            extra_context |= {"title": title, "show_save_and_continue": False}
-        try:
-            return super().changeform_view(request, object_id, form_url, extra_context)
-        except LlamawebError as error:
-            messages.error(request, error.message)
-            return redirect(request.path)
+        """See `Admin.form_view`."""
+        show = super().changeform_view
+        return self.form_view(
+            request,
+            object_id,
+            gettext("Add a model of another server"),
+            lambda told: show(request, object_id, form_url, told | (extra_context or {})),
+        )
 
     @display(description=_("key"), boolean=True)
     def has_key(self, upstream: Upstream) -> bool:

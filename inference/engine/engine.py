@@ -185,10 +185,6 @@ class Engine:
             **self._cache.gauges(),
         )
 
-    def clear_cache(self) -> int:
-        """Forget all that nobody is computing; returns how many tokens that were."""
-        return self._cache.purge()
-
     def purge(self, *, owner_key: str | None = None, conversation: str | None = None) -> int:
         """See `StepEngine.purge`."""
         return self._cache.purge(owner_key=owner_key, conversation=conversation)

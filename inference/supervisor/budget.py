@@ -11,6 +11,7 @@ from pathlib import Path
 from django.conf import settings
 
 from inference.models import ModelConfig
+from inference.registry import upstreams
 from inference.registry.memory_plan import model_estimate
 from inference.supervisor.placement import Room
 from llamaweb.lib.ram import Ram, read_ram
@@ -20,12 +21,11 @@ log = logging.getLogger(__name__)
 MIB = 1 << 20
 # Left to everybody else where nobody has said how much engines may take: a part of all there is.
 RESERVE_PART, MIN_RESERVE_BYTES, MAX_RESERVE_BYTES = 16, 256 * MIB, 2048 * MIB
-ELSEWHERE = "upstream"  # the engine class of models that are computed by another server
 
 
 def takes_place(config: ModelConfig) -> bool:
     """Whether it is computed here."""
-    return config.engine_class != ELSEWHERE
+    return config.engine_class != upstreams.ENGINE_CLASS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 from django.contrib import messages
 from django.contrib.admin.utils import unquote
@@ -31,6 +31,7 @@ else:
     _ModelAdmin = ModelAdmin
 
 F = TypeVar("F", bound=Callable[..., Any])
+FormView: TypeAlias = Callable[[dict[str, Any]], HttpResponse]  # takes what the page is told
 PER_PAGE = 50
 ACTS_TEMPLATE = "llamaweb/admin/acts.html"
 
@@ -105,6 +106,20 @@ class Admin(_ModelAdmin):
         name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{view}"
         return redirect(reverse(name, args=args))
 
+    def form_view(
+        self, request: HttpRequest, object_id: str | None, add_title: str, show: FormView
+    ) -> HttpResponse:
+        """`show` a form of a service's: `add_title` over the one that adds. What the service
+        refuses though the form was right (somebody else was faster) is said."""
+        context: dict[str, Any] = {"show_save_and_add_another": False}
+        if object_id is None:
+            context |= {"title": add_title, "show_save_and_continue": False}
+        try:
+            return show(context)
+        except LlamawebError as error:
+            messages.error(request, error.message)
+            return redirect(request.path)
+
     def may(self, request: HttpRequest, permission: str, obj: Any) -> bool:
         """Whether the acting person has a permission for `obj`."""
         allowed: bool = getattr(self, f"has_{permission}_permission")(request, obj)
@@ -170,6 +185,20 @@ class ReadOnlyAdmin(Admin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Nobody."""
         return False
+
+    def form_view(
+        self, request: HttpRequest, object_id: str | None, add_title: str, show: FormView
+    ) -> HttpResponse:
+        """`show` a form of a service's: `add_title` over the one that adds. What the service
+        refuses though the form was right (somebody else was faster) is said."""
+        context: dict[str, Any] = {"show_save_and_add_another": False}
+        if object_id is None:
+            context |= {"title": add_title, "show_save_and_continue": False}
+        try:
+            return show(context)
+        except LlamawebError as error:
+            messages.error(request, error.message)
+            return redirect(request.path)
 
     def may(self, request: HttpRequest, permission: str, obj: Any) -> bool:
         """The permission itself, which the form doesn't ask for."""

@@ -380,7 +380,7 @@ class EngineMachine(RuleBasedStateMachine):
         assert sum(life.is_failed for life in lives) == self.num_failing, "one failed unhit"
         if not self.backend.is_unified:
             assert sum(life.is_out_of_room for life in lives) == self.num_refused
-        self.engine.clear_cache()
+        self.engine.purge()
         assert not any(self.backend._lengths)
         assert len(self.engine._cache._index) == len(self.engine._cache.host) == 0
         self.engine.close()

@@ -160,7 +160,7 @@ def test_pieces_are_not_moved_across_an_activation() -> None:
     assert started(moved).cached_tokens == 0
     plain = run_one(engine, ask("c", GO, limits=ONE, context=context))
     assert started(plain).cached_tokens == GO_AT
-    engine.clear_cache()
+    engine.purge()
     run_one(engine, ask("d", "cut this. " + GO, limits=ONE, context=context))
     moved = run_one(engine, ask("e", GO, limits=ONE, context=context))
     assert started(moved).cached_tokens == len(GO) - 1

@@ -102,7 +102,7 @@ def test_what_runs_is_purged_when_it_ends_and_lends_nothing_meanwhile() -> None:
     out = run(engine)
     assert started(out["b"]).cached_tokens == 0
     assert isinstance(out["a"][-1], Finished)
-    engine.clear_cache()
+    engine.purge()
     assert all(slot.length == 0 for slot in engine._table.slots)
 
 
@@ -187,7 +187,7 @@ def test_behind_a_sliding_window_nothing_is_taken_that_is_gone(window_len: int) 
     assert started(short).cached_tokens == 0
     longer = run_one(engine, ask("c", chat("a") + "c" * 100, limits=SHORT))
     assert isinstance(longer[-1], Finished)
-    engine.clear_cache()
+    engine.purge()
     first = run_one(engine, ask("d", chat("a"), limits=SHORT))
     continued = run_one(engine, ask("e", chat("a") + text_of(first)[:1] + "more", limits=SHORT))
     assert started(continued).cached_tokens == 301

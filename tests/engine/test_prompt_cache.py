@@ -177,7 +177,7 @@ def test_a_shared_public_prefix_is_copied_out_of_a_longer_chat() -> None:
 def test_a_cleared_cache_is_cold() -> None:
     engine = make_engine()
     run_one(engine, ask("a", PREFIX, limits=SHORT))
-    assert engine.clear_cache() == len(PREFIX) + 1
+    assert engine.purge() == len(PREFIX) + 1
     assert started(run_one(engine, ask("b", PREFIX))).cached_tokens == 0
 
 

@@ -53,7 +53,7 @@ def loaded_engine() -> Iterator[Engine]:
 @pytest.fixture
 def engine(loaded_engine: Engine) -> Engine:
     assert not loaded_engine.has_work
-    loaded_engine.clear_cache()
+    loaded_engine.purge()
     return loaded_engine
 
 

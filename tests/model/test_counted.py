@@ -37,7 +37,7 @@ def loaded() -> Iterator[tuple[Engine, PassCounter]]:
 def eight(loaded: tuple[Engine, PassCounter]) -> tuple[Engine, PassCounter]:
     engine, _ = loaded
     assert not engine.has_work
-    engine.clear_cache()
+    engine.purge()
     return loaded
 
 

@@ -58,7 +58,7 @@ def loaded(folder: Path, loaded_engine: Engine) -> Iterator[Engine]:
 def engine(loaded: Engine) -> Iterator[Engine]:
     """Every prefix that is reused is computed again and compared."""
     assert not loaded.has_work
-    loaded.clear_cache()
+    loaded.purge()
     yield loaded
     assert loaded.stats()["cache_check_failures"] == 0
 
@@ -88,9 +88,9 @@ def test_an_adapter_changes_the_answer_and_leaves_nothing_behind(
     said = {"plain": plain}
     for name, adapters in [("one", ONE), ("half", HALF), ("other", OTHER), ("both", ONE + OTHER)]:
         said[name] = run_one(engine, question(name, adapters=adapters))
-        engine.clear_cache()
+        engine.purge()
         assert_same_choices(plain, run_one(engine, question(f"plain after {name}")))
-        engine.clear_cache()
+        engine.purge()
     assert len({ids_of(events) for events in said.values()}) == 5
     assert_same_choices(said["one"], run_one(engine, question("again", adapters=ONE)))
 
@@ -99,9 +99,9 @@ def test_side_by_side_each_says_what_it_says_alone(engine: Engine, question: Ask
     wanted = {"plain": (), "one": ONE, "half": HALF, "other": OTHER}
     alone = {}
     for name, adapters in wanted.items():
-        engine.clear_cache()
+        engine.purge()
         alone[name] = run_one(engine, question(name, adapters=adapters))
-    engine.clear_cache()
+    engine.purge()
     for name, adapters in wanted.items():
         engine.add(question(name, adapters=adapters))
     together = run(engine)
@@ -133,12 +133,12 @@ def test_an_activated_one_acts_from_its_invocation_on(engine: Engine, question: 
     # Before it, all is as without: what is there is of use to others, and theirs is to it.
     plain = run_one(engine, question("plain"))
     assert started(plain).cached_tokens == before_len
-    engine.clear_cache()
+    engine.purge()
     assert_same_choices(plain, run_one(engine, question("plain again")))
     behind_plain = run_one(engine, question("behind", adapters=ACTIVATED))
     assert started(behind_plain).cached_tokens == before_len
     assert_same_choices(alone, behind_plain)
-    engine.clear_cache()
+    engine.purge()
     all_the_way = run_one(engine, question("all", adapters=ONE))
     assert len({ids_of(plain), ids_of(alone), ids_of(all_the_way)}) == 3
 
@@ -147,7 +147,7 @@ def test_without_its_invocation_it_does_nothing(engine: Engine, question: AskCha
     tokens = engine._backend.tokenizer.tokenize(QUESTION, add_special=False, parse_special=False)
     answers = []
     for name, adapters in [("plain", ()), ("activated", ACTIVATED)]:
-        engine.clear_cache()
+        engine.purge()
         request = dataclasses.replace(question(name, adapters=adapters), tokens=tuple(tokens))
         answers.append(run_one(engine, request))
     assert_same_choices(*answers)
@@ -158,7 +158,7 @@ def test_an_extreme_scale_ends_no_engine(engine: Engine, question: AskChat) -> N
     for adapters in [((0, 100.0),), ((0, -100.0), (1, 100.0))]:
         for sampling in (GREEDY, warm):
             run_one(engine, question("extreme", adapters=adapters, sampling=sampling))
-    engine.clear_cache()
+    engine.purge()
     with pytest.raises(InvalidError, match="100"):
         engine.add(question("more", adapters=((0, 100.5),)))
 

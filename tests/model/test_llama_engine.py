@@ -63,11 +63,11 @@ def assert_same_choices(expected: list[Event], actual: list[Event]) -> None:
 def test_mixed_load_says_what_each_says_alone(engine: Engine, ask_chat: AskChat) -> None:
     alone = []
     for index, question in enumerate((*QUESTIONS[:3], LONG)):
-        engine.clear_cache()
+        engine.purge()
         alone.append(
             run_one(engine, ask_chat(f"alone{index}", question, sampling=GREEDY, limits=LIMITS))
         )
-    engine.clear_cache()
+    engine.purge()
     out: dict[str, list[Event]] = {}
     for index, question in enumerate((*QUESTIONS[:3], LONG)):
         request = ask_chat(
@@ -102,7 +102,7 @@ def free_copies(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("free_copies")
 def test_a_prefix_copied_to_another_stream_says_the_same(engine: Engine, ask_chat: AskChat) -> None:
     cold = run_one(engine, ask_chat("a", LONG + " Why?", sampling=GREEDY, limits=LIMITS))
-    engine.clear_cache()
+    engine.purge()
     copies = engine.stats()["cache_copies"]
     engine.add(ask_chat("leader", LONG, sampling=GREEDY, limits=LIMITS))
     engine.step()
@@ -124,7 +124,7 @@ def test_a_resumed_answer_goes_on_with_the_same_text(
     engine: Engine, ask_chat: AskChat, num_published: int
 ) -> None:
     whole = run_one(engine, ask_chat("a", QUESTIONS[0], sampling=GREEDY, limits=LIMITS))
-    engine.clear_cache()
+    engine.purge()
     resume = Resume(ids_of(whole)[:num_published], 0)
     request = ask_chat("b", QUESTIONS[0], sampling=GREEDY, limits=LIMITS, resume=resume)
     rest = run_one(engine, request)
@@ -189,7 +189,7 @@ def test_threads_sample_the_same(engine: Engine, ask_chat: AskChat) -> None:
     def texts(picker: Picker) -> dict[str, str]:
         own, engine._picker = engine._picker, picker
         try:
-            engine.clear_cache()
+            engine.purge()
             for index, question in enumerate(QUESTIONS):
                 sampling = SamplingParams(temperature=1.0, num_probs=index)
                 request = ask_chat(
@@ -263,7 +263,7 @@ def test_greedy_over_the_native_chain_equals_argmax(engine: Engine, ask_chat: As
 @pytest.mark.usefixtures("free_copies")
 def test_a_sequence_that_is_moved_says_the_same(engine: Engine, ask_chat: AskChat) -> None:
     alone = run_one(engine, ask_chat("a", QUESTIONS[0], sampling=GREEDY, limits=LIMITS))
-    engine.clear_cache()
+    engine.purge()
     moves = engine.stats()["cache_moves"]
     endless = SamplingParams(temperature=0.0, ignore_eos=True)
     stays = Limits(max_tokens=60)

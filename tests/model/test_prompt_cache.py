@@ -38,7 +38,7 @@ def loaded(request: pytest.FixtureRequest) -> Iterator[Engine]:
 def checked(loaded: Engine) -> Iterator[Engine]:
     """Three slots and a second tier; every reused prefix is computed again and compared."""
     assert not loaded.has_work
-    loaded.clear_cache()
+    loaded.purge()
     failures = loaded.stats()["cache_check_failures"]
     yield loaded
     assert loaded.stats()["cache_check_failures"] == failures
@@ -64,7 +64,7 @@ def test_every_way_between_slots_says_the_same(
     checked: Engine, ask_chat: AskChat, way: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = run_one(checked, ask_chat("a", LONG + " Why?", sampling=GREEDY, limits=FEW))
-    checked.clear_cache()
+    checked.purge()
     run_one(checked, ask_chat("lead", LONG, sampling=GREEDY, limits=FEW))
     leader = max(checked._table.slots, key=lambda slot: slot.length)
     plan = checked._cache.plan
@@ -103,9 +103,9 @@ def test_under_load_with_all_tiers_each_says_what_it_says_alone(ask_chat: AskCha
     prompts = [f"{LONG} {QUESTIONS[index % 4]} {index % 5}" for index in range(10)]
     alone: list[list[Event]] = []
     for index, prompt in enumerate(prompts):
-        built.clear_cache()
+        built.purge()
         alone.append(run_one(built, ask_chat(f"alone{index}", prompt, sampling=GREEDY, limits=FEW)))
-    built.clear_cache()
+    built.purge()
     for turn in range(2):
         out: dict[str, list[Event]] = {}
         for index, prompt in enumerate(prompts):
