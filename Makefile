@@ -10,7 +10,7 @@ N ?= 50
 # Whole modules side by side, so that what a module starts is started once; one more than cores,
 # because the long ones wait much.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder --max-worker-restart 3
 ARGS ?=
 
 .DEFAULT_GOAL := help

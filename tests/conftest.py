@@ -5,6 +5,7 @@ alice owns, bob is shared with, carol must see nothing.
 
 from __future__ import annotations
 
+import faulthandler
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,15 @@ import pytest
 
 from tests.databases import allow_flushing_audit_events, default_database
 from tests.servers import postgres, valkey
+
+# Far above what all tests take; without it, workers that tell nothing more hold up a run for ever.
+SUITE_S = 50 * 60
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The process that only waits for its workers; theirs and a lone one's are timed by the tests.
+    if getattr(config.option, "numprocesses", None):
+        faulthandler.dump_traceback_later(SUITE_S, exit=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

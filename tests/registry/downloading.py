@@ -13,6 +13,7 @@ from inference.registry.download_job import model_download
 from inference.registry.downloads import model_download_start
 from inference.registry.files import partial_path
 from tests.registry.gguf_files import model
+from tests.registry.job_process import DIES_WITH, job_process
 from tests.registry.source import Source
 
 BODY = model(num_values=500_000)  # 2 MB
@@ -43,6 +44,15 @@ def failed(file: ModelFile, folder: Path, *, kept: bool = False) -> str:
     assert [name for name in left_over(folder) if name.endswith(".gguf")] == []
     assert partial_path(row.pk).exists() == kept
     return row.error
+
+
+def die(file: ModelFile, *, at: str) -> None:
+    """Run the job in a process that ends by itself at a place (see `job_process`)."""
+    with job_process(file.pk, dies_at=at) as process:
+        try:
+            assert process.wait(4 * WAIT_S) == DIES_WITH
+        finally:
+            process.kill()
 
 
 def run_job(file_id: int) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from inference.models import ModelFile
@@ -25,11 +22,13 @@ from tests.registry.downloading import (
     BODY,
     SHA256,
     WAIT_S,
+    die,
     failed,
     fresh,
     left_over,
     start,
 )
+from tests.registry.job_process import job_process
 from tests.registry.source import Source
 from tests.stack import wait_for
 
@@ -40,18 +39,12 @@ def test_it_goes_on_after_a_kill(downloading: Path, source: Source) -> None:
     half = len(BODY) // 2
     source.hold_at = half
     file = start(source, sha256=SHA256)
-    connection.close()
-    pid = os.fork()
-    if pid == 0:
+    with job_process(file.pk) as process:
         try:
-            download_job.WRITE_EVERY_S = 0.0
-            model_download(file.pk)
+            assert source.is_held.wait(WAIT_S)
+            wait_for("half is written down", lambda: fresh(file).bytes_done >= half - 2**16, WAIT_S)
         finally:
-            os._exit(1)
-    assert source.is_held.wait(WAIT_S)
-    wait_for("half of it is written down", lambda: fresh(file).bytes_done >= half - 2**16, WAIT_S)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+            process.kill()
     source.go_on.set()
     assert model_download(file.pk) == ""  # its heartbeat is young: it may live elsewhere
     ModelFile.objects.update(heartbeat_at=timezone.now() - 2 * STALE)
@@ -63,18 +56,9 @@ def test_it_goes_on_after_a_kill(downloading: Path, source: Source) -> None:
     assert source.asked[-1]["if-range"] == '"v1"'
 
 
-def test_a_killed_job_that_had_moved_the_file(
-    downloading: Path, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_job_that_had_moved_the_file(downloading: Path, source: Source) -> None:
     file = start(source)
-    with monkeypatch.context() as patch:
-        patch.setattr(download_job._Job, "_make_config", lambda _self: os._exit(9))
-        connection.close()
-        pid = os.fork()
-        if pid == 0:
-            model_download(file.pk)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    die(file, at="config")
     assert len(left_over(downloading)) == 1
     assert fresh(file).state == "downloading"
     ModelFile.objects.update(heartbeat_at=None)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import os
-import signal
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from inference.models import ModelConfig, ModelFile
-from inference.registry import download_fetch, download_job, download_place
+from inference.registry import download_fetch, download_job
 from inference.registry.download_job import model_download
 from inference.registry.downloads import (
     hub_download_start,
@@ -30,9 +27,10 @@ from inference.registry.hub import hub_model
 from inference.registry.scan import models_scan
 from llamaweb.accounts.models import AuditEvent
 from llamaweb.lib.errors import InvalidError
-from tests.registry.downloading import WAIT_S, fresh, left_over, run_job
+from tests.registry.downloading import WAIT_S, die, fresh, left_over, run_job
 from tests.registry.gguf_files import shards, values, whole
 from tests.registry.hub_source import Hub, entry
+from tests.registry.job_process import job_process
 from tests.registry.source import Source
 from tests.stack import wait_for
 
@@ -130,18 +128,12 @@ def test_a_kill_at_half_of_it(downloading: Path, repo: Hub) -> None:
     half = len(BODIES[0]) // 2
     repo.source.piece, repo.source.hold_at = 1000, half
     file = start(repo)
-    connection.close()
-    pid = os.fork()
-    if pid == 0:
+    with job_process(file.pk) as process:
         try:
-            download_job.WRITE_EVERY_S = 0.0
-            model_download(file.pk)
+            assert repo.source.is_held.wait(WAIT_S)
+            wait_for("half is written down", lambda: fresh(file).bytes_done >= half - 2**16, WAIT_S)
         finally:
-            os._exit(1)
-    assert repo.source.is_held.wait(WAIT_S)
-    wait_for("half is written down", lambda: fresh(file).bytes_done >= half - 2**16, WAIT_S)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+            process.kill()
     repo.source.go_on.set()
     ModelFile.objects.update(heartbeat_at=None)
     assert model_download_sweep() == 1
@@ -152,28 +144,10 @@ def test_a_kill_at_half_of_it(downloading: Path, repo: Hub) -> None:
     assert Path(fresh(file).path).read_bytes() == BODIES[0]
 
 
-@pytest.mark.parametrize("at", ["first rename", "third rename", "after all"])
-def test_a_kill_while_it_is_put_in_its_place(
-    downloading: Path, repo: Hub, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("at", ["rename 1", "rename 3", "config"])
+def test_a_kill_while_it_is_put_in_its_place(downloading: Path, repo: Hub, at: str) -> None:
     file = start(repo)
-    with monkeypatch.context() as patch:
-        if at == "after all":
-            patch.setattr(download_job._Job, "_make_config", lambda _self: os._exit(9))
-        else:
-            real, left = download_place.place_of, [1 if at == "first rename" else 3]
-
-            def place_of(row: ModelFile) -> Path | None:
-                left[0] -= 1
-                return real(row) if left[0] else os._exit(9)
-
-            patch.setattr(download_place, "place_of", place_of)
-        connection.close()
-        pid = os.fork()
-        if pid == 0:
-            model_download(file.pk)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    die(file, at=at)
     models_scan()
     assert fresh(file).state == "downloading"
     assert ModelFile.objects.filter(main=None).count() == 1
