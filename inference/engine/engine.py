@@ -249,7 +249,10 @@ class Engine:
         work = [Work(seq, 1, True) for seq in decoding]
         if prefilling:
             budget = self._pace.budget(num_decode=len(decoding))
-            pieces = self._scheduler.choose(prefilling, budget=budget, step=self._roster.step)
+            slack = self._pace.slack(budget, num_decode=len(decoding))
+            pieces = self._scheduler.choose(
+                prefilling, budget=budget, step=self._roster.step, slack=slack
+            )
             work += [
                 Work(seq, num, num == seq.remaining and not seq.answer.is_full)
                 for seq, num in pieces

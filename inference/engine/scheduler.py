@@ -1,8 +1,9 @@
 """Whose prompt is computed in this step.
 
 Rules: a prompt that got nothing for `age_steps` goes first; then interactive before background;
-then the owner served longest ago; among an owner's prompts the one with least left to do. So a
-long prompt never blocks others, and nobody waits for ever.
+then the owner served longest ago; among an owner's prompts the one with least left to do, and of
+about as much the oldest: else newcomers would overtake it in an endless row. So a long prompt never
+blocks others, and nobody waits for ever.
 """
 
 from __future__ import annotations
@@ -89,13 +90,16 @@ class PrefillScheduler:
         self._served_step: dict[str, int] = {}
 
     def choose(
-        self, waiting: Seq[Sequence], *, budget: int, step: int
+        self, waiting: Seq[Sequence], *, budget: int, step: int, slack: int = 0
     ) -> list[tuple[Sequence, int]]:
-        """Pieces (sequence, number of tokens) for this step, at most `budget` tokens together."""
+        """Pieces (sequence, number of tokens) for this step, at most `budget` tokens together; a
+        rest of at most `slack` tokens of the first prompt comes along."""
         self._forget(waiting)
         pieces: list[tuple[Sequence, int]] = []
         for sequence in sorted(waiting, key=lambda seq: self._rank(seq, step)):
             num = min(sequence.piece_len, budget)
+            if not pieces and sequence.piece_len <= budget + slack:
+                num = sequence.piece_len
             is_crumb = num < sequence.piece_len and num < self._config.min_piece_len
             if num <= 0 or (is_crumb and pieces):
                 break
@@ -109,7 +113,8 @@ class PrefillScheduler:
         if step - sequence.served_step >= self._config.age_steps:
             return NEVER, sequence.served_step, 0, sequence.arrival
         owner_step = self._served_step.get(sequence.request.owner_key, NEVER)
-        return sequence.lane_rank, owner_step, sequence.remaining, sequence.arrival
+        about = sequence.remaining.bit_length()  # within a factor of two
+        return sequence.lane_rank, owner_step, about, sequence.arrival
 
     def _forget(self, waiting: Iterable[Sequence]) -> None:
         owners = {sequence.request.owner_key for sequence in waiting}

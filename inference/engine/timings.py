@@ -8,6 +8,7 @@ from inference.engine.config import EngineConfig
 from inference.protocol.events import Timings
 
 SMOOTHING = 0.3  # weight of the newest measurement
+SLACK_SHARE = 4  # a quarter of a step more
 
 
 @dataclass(slots=True)
@@ -78,6 +79,11 @@ class PrefillPace:
         fitting = room if self._token_s <= target_s / room else int(target_s / self._token_s)
         unit = self._ubatch_len if fitting >= self._ubatch_len else least
         return min(max(fitting // unit * unit, least), room)
+
+    def slack(self, budget: int, *, num_decode: int) -> int:
+        """By how much the end of a prompt may go beyond `budget`: a small rest costs a pass over
+        the weights of its own. None while people are reading, whose stall it would lengthen."""
+        return 0 if num_decode else min(budget // SLACK_SHARE, self._batch_len - budget)
 
 
 def smooth(old: float | None, new: float) -> float:

@@ -8,7 +8,7 @@ from inference.engine.batch import Batch
 from inference.engine.config import EngineConfig
 from inference.engine.engine import Engine
 from inference.engine.timings import PrefillPace
-from inference.protocol.events import Delta, Event, Progress
+from inference.protocol.events import Delta, Event, Finished, Progress
 from inference.protocol.params import Limits
 from inference.protocol.requests import Lane
 from llamaweb.lib.clock import ManualClock
@@ -44,6 +44,18 @@ def test_nor_a_short_one_of_the_same_owner() -> None:
     engine.step()
     engine.add(ask("short", "hello"))
     assert steps_until_delta(engine, "short", 2) <= 2
+
+
+def test_newcomers_of_about_the_same_length_wait_behind() -> None:
+    engine = engine_of_pieces()
+    engine.add(ask("first", "x" * 250, limits=ONE))
+    engine.add(ask("second", "y" * 240, limits=ONE))
+    engine.step()
+    engine.add(ask("third", "z" * 200, limits=ONE))
+    ended: list[str] = []
+    while engine.has_work:
+        ended += [i.generation_id for i in engine.step() if isinstance(i.event, Finished)]
+    assert ended == ["first", "second", "third"]
 
 
 def test_two_owners_of_long_prompts_advance_alike() -> None:
@@ -139,6 +151,24 @@ def test_pieces_follow_the_measured_rate(rate: float, num_decode: int, budget: i
     pace.observe(num_prompt=512, num_decode=0, elapsed_s=512 / rate)
     assert pace.rate == pytest.approx(rate)
     assert pace.budget(num_decode=num_decode) == budget
+
+
+def test_the_end_of_a_lone_prompt_comes_along() -> None:
+    """A rest of 30 tokens would cost a pass of its own."""
+    pace = PrefillPace(EngineConfig(), batch_len=2048, ubatch_len=512)
+    pace.observe(num_prompt=400, num_decode=0, elapsed_s=1.0)  # 160 tokens a step
+    engine = make_engine(batch_len=2048, ubatch_len=512)
+    engine._pace = pace
+    engine.add(ask("alone", "x" * 190, limits=ONE))
+    engine.step()
+    assert engine.last_step.num_prompt == 190
+
+
+def test_but_not_while_others_are_reading() -> None:
+    pace = PrefillPace(EngineConfig(), batch_len=2048, ubatch_len=512)
+    budget = pace.budget(num_decode=1)
+    assert pace.slack(budget, num_decode=1) == 0
+    assert pace.slack(budget, num_decode=0) == budget // 4
 
 
 def test_the_decode_part_of_a_step_is_not_blamed_on_the_prompt() -> None:
