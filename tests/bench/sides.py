@@ -93,9 +93,23 @@ async def product_side(spec: EngineSpec, folder: Path) -> AsyncIterator[tuple[Si
     """The whole server with the same engine; its data goes to `folder`."""
     with Stack(folder / "data", env=product_env(spec)) as stack:
         stack.wait_ready()
+        if spec.flash_attention != "auto":
+            _set_flash_attention(stack, spec.flash_attention)
         target = HttpTarget(stack.base_url, stack.create_key(), name=PRODUCT)
         side = TargetSide(PRODUCT, lambda _: target, lambda: processes.cpu_s(stack.snapshot()))
         yield await side.warm_up(), stack
+
+
+def _set_flash_attention(stack: Stack, value: str) -> None:
+    """As an administrator would; the new start loads the model with it."""
+    code = (
+        "from inference.models import ModelConfig; "
+        f"ModelConfig.objects.update(flash_attention={value!r})"
+    )
+    stack.manage("shell", "--no-imports", "-c", code)
+    stack.stop()
+    stack.start()
+    stack.wait_ready()
 
 
 def product_env(spec: EngineSpec) -> dict[str, str]:
