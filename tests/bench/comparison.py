@@ -90,7 +90,7 @@ async def _run_model(
     tried = tried if tried is not None else await _try_peer(comparison, model, spec, folder, say)
     if tried:
         # The kernel that is the peer's best one here is ours too. Calibration, which looks for it
-        # by itself, is off: a gain near its threshold would be taken in one run and not in the next.
+        # by itself, is off: a gain near its threshold is taken in one run and not in the next.
         is_on = pick(tried["distinct"]).flash_attention
         spec = dataclasses.replace(spec, flash_attention="on" if is_on else "off")
     facts = _facts(comparison, model, spec)
