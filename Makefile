@@ -8,9 +8,10 @@ UV := .uv/bin/uv
 COMPILE := $(UV) pip compile --python $(BIN)/python --generate-hashes --no-header --no-annotate --quiet
 N ?= 50
 # Whole modules side by side, so that what a module starts is started once; one more than cores,
-# because the long ones wait much.
+# because the long ones wait much. A dead worker isn't replaced: a new one that gets a module of one
+# test waits for a second one for ever.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder --max-worker-restart 3
+PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder --max-worker-restart 0
 ARGS ?=
 
 .DEFAULT_GOAL := help
