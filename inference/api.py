@@ -5,13 +5,16 @@ Asynchronous functions are for views and consumers, plain ones for services, job
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
 
-from inference import bus
+from inference import bus, model_choices
+from inference.model_choices import ModelChoice, ModelStand
 from inference.protocol.events import CancelledBy
+from inference.protocol.reasons import reason_read
 from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import (
     START,
@@ -40,7 +43,9 @@ __all__ = [
     "Cursor",
     "EngineSummary",
     "GenerationResult",
+    "ModelChoice",
     "ModelInfo",
+    "ModelStand",
     "Position",
     "Read",
     "cache_forget_now",
@@ -59,12 +64,16 @@ __all__ = [
     "generation_submit_committed",
     "model_card_for",
     "model_cards_for",
+    "model_choices_for",
+    "model_choices_now",
     "model_list",
     "model_list_for",
     "model_load",
+    "model_names_now",
     "model_resolve",
     "model_resolve_for",
     "model_resolve_for_now",
+    "model_stands",
     "not_loaded",
     "refuse_unloaded",
     "streams_close",
@@ -75,8 +84,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EngineSummary:
-    """Whether requests to a model are served now; `reason` says why not. `on_demand`: it isn't in
-    memory, and a request has it loaded when there is room."""
+    """Whether requests to a model are served now; `reason` says why not, naming no other model.
+    `on_demand`: it isn't in memory, and a request has it loaded when there is room."""
 
     ready: bool
     reason: str
@@ -196,6 +205,32 @@ async def model_card_for(user_id: int, name: str | None) -> ModelCard:
     return await in_database(model_cards.model_card_for)(user_id, name)
 
 
+async def model_choices_for(user_id: int) -> list[ModelChoice]:
+    """As `model_list_for`, with what a person chooses by."""
+    return await in_database(model_choices.model_choices_for)(user_id)
+
+
+def model_choices_now() -> list[ModelChoice]:
+    """All enabled models, whoever may use them; for synchronous callers."""
+    return model_choices.model_choices()
+
+
+def model_names_now(user_ids: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Names of what each user may use, in the order of their choices; for synchronous callers."""
+    return model_choices.model_names_for(user_ids)
+
+
+async def model_stands(infos: Sequence[ModelInfo]) -> list[ModelStand]:
+    """How each of these models stands now.
+
+    Raises:
+        UnavailableError: Redis can't be reached.
+    """
+    heard = await asyncio.gather(*(engine_list(info.name) for info in infos))
+    pairs = zip(infos, heard, strict=True)
+    return [model_choices.stand_of(info, engines) for info, engines in pairs]
+
+
 def refuse_unloaded(info: ModelInfo) -> None:
     """For callers who wait for their answer.
 
@@ -237,6 +272,6 @@ async def engine_status(name: str | None = None) -> EngineSummary:
         if engine.state == "loading":
             reason = f"model {model} is loading"
         elif engine.info.get("reason"):
-            reason = str(engine.info["reason"])
+            reason = reason_read(engine.info).hidden
         on_demand = on_demand or bool(engine.info.get("on_demand"))
     return EngineSummary(False, reason, model, on_demand=on_demand)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
+
 from conversations.contracts import Changes, ConversationView, MessageView, Snapshot, TurnView
-from conversations.edge.schemas import ConversationOut, ConversationState, MessageOut, TurnOut
+from conversations.edge.schemas import (
+    ConversationOut,
+    ConversationState,
+    MessageOut,
+    ModelOut,
+    TurnOut,
+)
+from inference.api import ModelChoice, ModelStand
 
 
 def conversation_out(view: ConversationView) -> ConversationOut:
@@ -31,4 +40,35 @@ def state_out(state: Snapshot | Changes) -> ConversationState:
         messages=[message_out(message) for message in messages],
         turns=[turn_out(turn) for turn in turns],
         has_more=not isinstance(state, Snapshot) and state.has_more,
+    )
+
+
+def models_out(choices: Sequence[ModelChoice], stands: Sequence[ModelStand]) -> list[ModelOut]:
+    """What somebody who may use exactly these, and know of no others, chooses among; the first is
+    the default one."""
+    visible = {choice.info.name for choice in choices}
+    pairs = zip(choices, stands, strict=True)
+    return [
+        _model_out(choice, stand, visible, is_default=not index)
+        for index, (choice, stand) in enumerate(pairs)
+    ]
+
+
+def _model_out(
+    choice: ModelChoice, stand: ModelStand, visible: Container[str], *, is_default: bool
+) -> ModelOut:
+    info = choice.info
+    return ModelOut(
+        name=info.name,
+        is_default=is_default,
+        is_ready=stand.state == "loaded",
+        state=stand.state,
+        reason=stand.reason.told_to(visible),
+        load_progress=stand.load_progress,
+        max_context=stand.max_context or choice.context_len,
+        title=choice.title,
+        aliases=list(info.aliases),
+        tags=list(info.tags),
+        quantization=choice.quantization,
+        capabilities=list(choice.capabilities),
     )

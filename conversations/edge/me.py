@@ -8,18 +8,20 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from conversations.edge.live.bounds import MAX_FRAME_BYTES, MAX_OPEN
+from conversations.edge.mappers import models_out
 from conversations.edge.schemas import TITLE_LEN, Limits, MeOut, ModelList, ModelOut
 from conversations.parts import MAX_TEXT_CHARS
 from inference import api
-from inference.api import EngineSummary, ModelInfo
+from inference.api import ModelChoice, ModelStand
+from inference.protocol.reasons import reason
 from llamaweb.accounts.edge.replies import json_reply, user_of
 from llamaweb.accounts.models import User
-from llamaweb.lib.errors import LlamawebError
+from llamaweb.lib.errors import UnavailableError
 
 router = Router(tags=["me"])
 
 READY_TIMEOUT_S = 1.0  # for the engines of all models together
-NO_ANSWER = "the queue can't be reached"
+NO_ANSWER = reason("the queue can't be reached")
 LIMITS = Limits(
     text_chars=MAX_TEXT_CHARS,
     title_chars=TITLE_LEN,
@@ -36,15 +38,15 @@ async def me(request: HttpRequest) -> HttpResponse:
 
 async def me_state(user: User) -> MeOut:
     """The same for the page that brings it along."""
-    infos = await api.model_list_for(user.pk)
+    choices = await api.model_choices_for(user.pk)
     return MeOut.model_validate(
         {
             "username": user.get_username(),
             "is_staff": user.is_staff,
             "theme": user.theme,
             "language": user.language,
-            "models": await _models(infos),
-            "has_only_starter_model": bool(infos) and all(info.is_demo for info in infos),
+            "models": await _models(choices),
+            "has_only_starter_model": bool(choices) and all(c.info.is_demo for c in choices),
             "limits": LIMITS,
         }
     )
@@ -52,35 +54,18 @@ async def me_state(user: User) -> MeOut:
 
 @router.get("/models", response=ModelList, summary="Models")
 async def models(request: HttpRequest) -> HttpResponse:
-    """All that may be chosen, and whether they answer now."""
-    infos = await api.model_list_for(user_of(request).pk)
-    return json_reply(ModelList(models=await _models(infos)))
+    """All that may be chosen, and how each stands now."""
+    choices = await api.model_choices_for(user_of(request).pk)
+    return json_reply(ModelList(models=await _models(choices)))
 
 
-async def _models(infos: list[ModelInfo]) -> list[ModelOut]:
-    summaries = await _summaries(infos)
-    return [
-        ModelOut(
-            name=info.name,
-            is_default=not index,
-            is_ready=summary.ready,
-            reason=summary.reason,
-            max_context=summary.max_context,
-        )
-        for index, (info, summary) in enumerate(zip(infos, summaries, strict=True))
-    ]
+async def _models(choices: list[ModelChoice]) -> list[ModelOut]:
+    return models_out(choices, await _stands(choices))
 
 
-async def _summaries(infos: list[ModelInfo]) -> list[EngineSummary]:
+async def _stands(choices: list[ModelChoice]) -> list[ModelStand]:
     try:
         async with asyncio.timeout(READY_TIMEOUT_S):
-            return await asyncio.gather(*(_summary(info) for info in infos))
-    except TimeoutError:
-        return [EngineSummary(False, NO_ANSWER, info.name) for info in infos]
-
-
-async def _summary(info: ModelInfo) -> EngineSummary:
-    try:
-        return await api.engine_status(info.name)
-    except LlamawebError as error:
-        return EngineSummary(False, error.message, info.name)
+            return await api.model_stands([choice.info for choice in choices])
+    except (TimeoutError, UnavailableError):
+        return [ModelStand("unknown", NO_ANSWER)] * len(choices)

@@ -35,6 +35,8 @@ MessageState = Literal["done", "streaming", "stopped", "failed", "interrupted"]
 TurnState = Literal[
     "queued", "running", "waiting_for_user", "finished", "cancelled", "failed", "interrupted"
 ]
+ModelState = Literal["loaded", "loading", "unloaded", "draining", "stopped", "failed", "unknown"]
+Capability = Literal["tools", "vision", "audio", "reasoning", "embeddings"]
 
 
 class In(BaseModel):
@@ -136,13 +138,28 @@ class ConversationState(BaseModel):
 
 
 class ModelOut(BaseModel):
-    """A model that may be chosen."""
+    """A model that may be chosen. Texts are "" and lengths 0 where nobody knows."""
 
     name: str
     is_default: bool
     is_ready: bool = Field(description="an engine answers now")
+    state: ModelState = Field(
+        default="unknown",
+        description="unloaded: a message has it loaded; stopped: an administrator has unloaded it; "
+        "draining: it ends what it has begun; failed: it can't be loaded or reached",
+    )
     reason: str = Field(default="", description="why not, if not")
-    max_context: int = Field(default=0, description="tokens of one conversation; 0: not known yet")
+    load_progress: float | None = Field(
+        default=None, description="0..1 while it is being loaded; null: its engine doesn't tell"
+    )
+    max_context: int = Field(default=0, description="tokens of one conversation")
+    title: str = Field(default="", description="its name in its file")
+    aliases: list[str] = []
+    tags: list[str] = []
+    quantization: str = ""
+    capabilities: list[Capability] = Field(
+        default=[], description="what it was made for, as far as its files say"
+    )
 
 
 class ModelList(BaseModel):

@@ -10,7 +10,8 @@ import pytest
 from conversations.edge import me
 from inference import api, bus
 from inference.models import ModelConfig
-from inference.queues.contract import Beat
+from inference.protocol.reasons import Other, reason, reason_info
+from inference.queues.contract import SUPERVISOR_ID, Beat
 from tests.app_api.world import Person
 from tests.conversations.driving import Engine
 
@@ -38,6 +39,41 @@ def test_models_say_whether_they_answer(alice: Any, engine: Engine) -> None:
     first, second = person.json("GET", "models")["models"]
     assert (first["is_ready"], first["reason"], first["max_context"]) == (True, "", 4096)
     assert not second["is_ready"]
+
+
+def test_what_a_model_is_chosen_by(alice: Any, engine: Engine) -> None:
+    ModelConfig.objects.update(
+        aliases=["small"], tags=["fast"], chat_template="<think>", context_len=512
+    )
+    engine.queue.beat("mock", Beat("e", "loading", info={"load_progress": 0.25}))
+    (model,) = Person(alice).json("GET", "models")["models"]
+    assert model == {
+        "name": "mock",
+        "title": "",
+        "aliases": ["small"],
+        "tags": ["fast"],
+        "quantization": "",
+        "capabilities": ["reasoning"],
+        "is_default": True,
+        "is_ready": False,
+        "state": "loading",
+        "reason": "model mock is loading",
+        "load_progress": 0.25,
+        "max_context": 512,
+    }
+
+
+def test_a_model_for_some_is_absent_for_others(alice: Any, bob: Any, engine: Engine) -> None:
+    secret = ModelConfig.objects.create(name="secret", engine_class="mock", is_restricted=True)
+    secret.users.add(bob)
+    why = reason("model mock waits for memory: ", Other("secret"), " is pinned")
+    info = {"on_demand": 1, **reason_info(why)}
+    engine.queue.beat("mock", Beat(SUPERVISOR_ID, "stopped", info=info))
+    for person, names in ((alice, ["mock"]), (bob, ["mock", "secret"])):
+        for path in ("me", "models"):
+            found = Person(person).json("GET", path)["models"]
+            assert [model["name"] for model in found] == names
+            assert ("secret" in found[0]["reason"]) == (person == bob)
 
 
 def test_the_tiny_model_alone_is_told(alice: Any, engine: Engine) -> None:
@@ -83,13 +119,14 @@ def test_without_redis(alice: Any, redis_away: None) -> None:
 def test_a_queue_that_says_nothing(
     alice: Any, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(_name: str) -> Any:
+    async def never(_infos: Any) -> Any:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(me, "READY_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(api, "engine_status", never)
+    monkeypatch.setattr(api, "model_stands", never)
     (model,) = Person(alice).json("GET", "models")["models"]
-    assert (model["is_ready"], model["reason"]) == (False, me.NO_ANSWER)
+    assert (model["is_ready"], model["state"]) == (False, "unknown")
+    assert model["reason"] == me.NO_ANSWER.text
 
 
 def test_what_goes_wrong_is_ours(
@@ -98,7 +135,7 @@ def test_what_goes_wrong_is_ours(
     async def broken(_user_id: int) -> Any:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(api, "model_list_for", broken)
+    monkeypatch.setattr(api, "model_choices_for", broken)
     response = Person(alice).ask("GET", "me")
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["retryable"]) == (500, "failed", True)

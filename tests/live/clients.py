@@ -36,6 +36,7 @@ class View:
     cursors: dict[str, str] = field(default_factory=dict)
     ends: dict[str, Frame] = field(default_factory=dict)
     places: dict[str, Frame] = field(default_factory=dict)
+    models: dict[str, Frame] = field(default_factory=dict)
 
     def take(self, frame: Frame) -> None:
         """Apply one frame."""
@@ -75,6 +76,10 @@ class View:
             self.ends[key] = frame["end"]
         if frame["place"] is not None:
             self.places[key] = frame["place"]
+
+    def _models(self, frame: Frame) -> None:
+        known = self.models | {model["name"]: model for model in frame["models"]}
+        self.models = {name: known[name] for name in frame["names"]}
 
     def _closed(self, frame: Frame) -> None:
         self.chats.pop(frame["conversation_id"], None)

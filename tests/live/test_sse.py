@@ -38,7 +38,7 @@ class Stream:
         self._buffer = b""
 
     async def next(self) -> Frame | None:
-        """The next frame; None at the end."""
+        """The next frame that is about conversations; None at the end."""
         async with asyncio.timeout(WAIT_S):
             while True:
                 event, end, rest = self._buffer.partition(b"\n\n")
@@ -53,7 +53,9 @@ class Stream:
                     self.frames.append(frame)
                     self.view.take(frame)
                     assert frame["n"] == len(self.frames)
-                    return frame
+                    if frame["type"] != "models":  # told whenever engines are looked at
+                        return frame
+                    continue
                 try:
                     self._buffer += await anext(self._chunks)
                 except StopAsyncIteration:

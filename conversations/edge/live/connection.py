@@ -19,13 +19,22 @@ from conversations.edge.errors import error_out
 from conversations.edge.live.act_runner import LiveActs
 from conversations.edge.live.bounds import MAX_WAITING_JOBS
 from conversations.edge.live.follows import Follows
-from conversations.edge.live.frames import Act, Close, ErrorFrame, Hello, Numbered, Open
+from conversations.edge.live.frames import (
+    Act,
+    Close,
+    ErrorFrame,
+    Hello,
+    ModelsFrame,
+    Numbered,
+    Open,
+)
 from conversations.edge.live.instruments import count_refused
 from conversations.edge.live.reads import feed_read
 from conversations.edge.live.sign_in import SignIn
 from conversations.edge.live.tail import SILENCE_S
 from conversations.edge.live.tasks_end import tasks_end
 from conversations.edge.live.watch import Watch
+from conversations.edge.schemas import ModelOut
 from llamaweb.lib.errors import BusyError, DeadlineError, LlamawebError, UnavailableError
 
 BACKOFF_S: Final = 0.2
@@ -55,6 +64,8 @@ class Live:
         self._wake = asyncio.Event()
         self._has_news = False
         self._feed: int | None = None  # the revision that was sent; None before Hello
+        self._models: tuple[ModelOut, ...] | None = None  # as they are now; None: not known yet
+        self._models_sent: tuple[ModelOut, ...] | None = None
         self._follows = Follows(sign_in.user, watch.threads, send=self._send, failed=self.end)
         self._acts = LiveActs(
             sign_in.user, watch.threads, reply=self.send_urgent, done=self._look_now
@@ -109,6 +120,12 @@ class Live:
         """How far the user's feed is."""
         if self._feed is not None and revision != self._feed:
             self._look_now()
+
+    def models_are(self, models: tuple[ModelOut, ...]) -> None:
+        """What the user may choose among."""
+        self._models = models
+        if models != self._models_sent:
+            self._wake.set()
 
     def end(self, error: Exception) -> None:
         """The connection is to be closed; the first reason counts."""
@@ -173,6 +190,8 @@ class Live:
             except BaseException:
                 self._has_news = True
                 raise
+        if self._feed is not None and self._models not in (None, self._models_sent):
+            await self._send_models(self._models or ())
 
     async def _do(self, job: Job) -> None:
         if isinstance(job, Hello):
@@ -194,6 +213,12 @@ class Live:
                 await self._follows.refresh(conversation_id)
         await self._send(frame)
         self._feed = frame.revision
+
+    async def _send_models(self, models: tuple[ModelOut, ...]) -> None:
+        known = self._models_sent or ()
+        changed = [model for model in models if model not in known]
+        await self._send(ModelsFrame(names=[model.name for model in models], models=changed))
+        self._models_sent = models
 
     async def _say_why(self) -> None:
         while True:

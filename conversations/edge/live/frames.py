@@ -17,6 +17,7 @@ from conversations.edge.schemas import (
     ErrorOut,
     Id,
     In,
+    ModelOut,
 )
 
 Cursor = Annotated[
@@ -163,6 +164,15 @@ class ClosedFrame(Numbered):
     reason: Literal["gone", "asked", "too_many"]
 
 
+class ModelsFrame(Numbered):
+    """The models that may be chosen: `names` are all of them, the default one first, `models` those
+    that are new or have changed since the frame before. The first one holds all."""
+
+    type: Literal["models"] = "models"
+    names: list[str]
+    models: list[ModelOut]
+
+
 class ReplyFrame(Numbered):
     """The answer to `Act`: `result` or `error`."""
 
@@ -186,6 +196,13 @@ class PongFrame(Numbered):
 
 
 ServerFrame: TypeAlias = Annotated[
-    FeedFrame | ConversationFrame | StreamFrame | ClosedFrame | ReplyFrame | ErrorFrame | PongFrame,
+    FeedFrame
+    | ConversationFrame
+    | StreamFrame
+    | ClosedFrame
+    | ModelsFrame
+    | ReplyFrame
+    | ErrorFrame
+    | PongFrame,
     Field(discriminator="type"),
 ]

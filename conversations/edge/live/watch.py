@@ -15,12 +15,14 @@ from typing import Any, Final, Protocol
 
 from channels.layers import get_channel_layer
 
+from conversations.edge.live.board import ModelBoard
 from conversations.edge.live.bounds import MAX_CONNECTIONS_PER_USER
 from conversations.edge.live.instruments import count_refused
 from conversations.edge.live.reasons import Reasons
 from conversations.edge.live.sign_in import Facts, SignIn, facts_read
 from conversations.edge.live.tasks_end import tasks_end
 from conversations.edge.live.threads import LiveThreads
+from conversations.edge.schemas import ModelOut
 from conversations.edge.session_auth import SIGNED_OUT
 from conversations.notices import feed_group
 from llamaweb.lib.errors import AuthenticationError, BusyError, LlamawebError, UnavailableError
@@ -43,6 +45,9 @@ class Watched(Protocol):
     def feed_is_at(self, revision: int) -> None:
         """How far the user's feed is; called often, also without news."""
 
+    def models_are(self, models: tuple[ModelOut, ...]) -> None:
+        """What the user may choose among; called often, also without news."""
+
     def end(self, error: Exception) -> None:
         """Close the connection, with the code of `error`."""
 
@@ -53,6 +58,7 @@ class Watch:
     def __init__(self) -> None:
         self.threads = LiveThreads()
         self.reasons = Reasons()
+        self._board = ModelBoard(self.threads, lambda: self._by_user, self._tell_models)
         self._by_user: dict[int, set[Watched]] = {}
         self._news = asyncio.Event()
         self._groups_wanted = asyncio.Event()
@@ -84,6 +90,7 @@ class Watch:
             self._tasks = [
                 asyncio.create_task(self._run(), name="live-watch"),
                 asyncio.create_task(self._listen(), name="live-notices"),
+                asyncio.create_task(self._board.run(), name="live-models"),
             ]
 
     async def remove(self, connection: Watched) -> None:
@@ -143,6 +150,10 @@ class Watch:
             connection.end(AuthenticationError(SIGNED_OUT))
         else:
             connection.feed_is_at(facts.feed_revisions.get(connection.sign_in.user.pk, 0))
+
+    def _tell_models(self, user_id: int, models: tuple[ModelOut, ...]) -> None:
+        for connection in self._by_user.get(user_id, ()):
+            connection.models_are(models)
 
     # --- notices
 

@@ -37,7 +37,8 @@ export class FakeChat implements Chat {
   takeBack = () => void this.#note("takeBack");
   stop = () => this.#note("stop");
   retry = (id: string) => this.#note("retry", id);
-  regenerate = (id: string) => this.#note("regenerate", id);
+  regenerate = (id: string, modelName?: string) =>
+    this.#note("regenerate", id, ...(modelName === undefined ? [] : [modelName]));
   edit(id: string, text: string): Promise<boolean> {
     this.calls.push(["edit", id, text]);
     return Promise.resolve(this.error === null);
@@ -113,7 +114,6 @@ class FakeAccount implements Account {
   get models() {
     return this.me.models;
   }
-  refreshModels = none;
   setPreferences({ theme, language }: PreferencesIn): Promise<void> {
     this.me = { ...this.me, theme: theme ?? this.me.theme, language: language ?? this.me.language };
     return none();

@@ -1,4 +1,5 @@
 import { part as partOf } from "../domain/parts";
+import { model } from "../domain/samples";
 import type { ConversationOut, MeOut, MessageOut, PartOut, TurnOut } from "../types/api";
 import type { LiveAnswer, ShownMessage } from "../types/stores";
 
@@ -16,20 +17,19 @@ export const me = (changes: Partial<MeOut> = {}): MeOut => ({
   language: "",
   has_only_starter_model: false,
   models: [
-    {
-      name: "qwen3-8b-instruct",
+    model("qwen3-8b-instruct", {
       is_default: true,
-      is_ready: true,
+      title: "Qwen3 8B Instruct",
+      quantization: "Q4_K_M",
       max_context: 32_768,
-      reason: "",
-    },
-    {
-      name: "gemma-3-12b",
-      is_default: false,
-      is_ready: false,
-      max_context: 0,
-      reason: "not loaded",
-    },
+      capabilities: ["tools", "reasoning"],
+    }),
+    model("gemma-3-12b", {
+      state: "unloaded",
+      reason: "model gemma-3-12b isn't in memory; the next request has it loaded",
+      aliases: ["gpt-small"],
+      capabilities: ["vision"],
+    }),
   ],
   limits: { frame_bytes: 1_048_576, open_conversations: 16, text_chars: 200_000, title_chars: 200 },
   ...changes,

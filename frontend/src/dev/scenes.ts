@@ -1,3 +1,4 @@
+import { model } from "../domain/samples";
 import type { FakeApp } from "./fake.svelte";
 import { conversations, live, LONG, me, part, shown, turn } from "./fixtures";
 
@@ -12,9 +13,49 @@ function answer(
   app.chat.path = [QUESTION, shown("m2", "assistant", text, ...rest)];
 }
 
-function running(app: FakeApp, text: string, changes: Parameters<typeof live>[0]): void {
-  answer(app, text, { state: "streaming", live: live(changes) });
+function running(
+  app: FakeApp,
+  text: string,
+  changes: Parameters<typeof live>[0],
+  facts: Parameters<typeof shown>[4] = {},
+): void {
+  answer(app, text, { state: "streaming", live: live(changes) }, facts);
   app.chat.isRunning = true;
+}
+
+/** A model in each state. */
+function manyModels(app: FakeApp): void {
+  const [first, second] = app.account.models;
+  app.account.me = {
+    ...app.account.me,
+    models: [
+      ...(first ? [first] : []),
+      ...(second ? [second] : []),
+      model("mistral-small-24b", {
+        title: "Mistral Small 24B",
+        quantization: "Q4_K_M",
+        state: "loading",
+        reason: "model mistral-small-24b is loading",
+        load_progress: 0.42,
+        capabilities: ["tools", "vision", "reasoning"],
+        tags: ["slow"],
+      }),
+      model("llama-3.3-70b", {
+        state: "unloaded",
+        quantization: "IQ4_XS",
+        reason:
+          "model llama-3.3-70b waits for memory: qwen3-8b-instruct is answering 2 requests, another model is pinned",
+        capabilities: ["tools"],
+      }),
+      model("voxtral-mini", {
+        state: "draining",
+        capabilities: ["audio"],
+        reason: "model voxtral-mini ends and is loaded again then",
+      }),
+      model("phi-4", { state: "stopped", reason: "model phi-4 is not loaded" }),
+      model("broken", { state: "failed", reason: "no such file", max_context: 0 }),
+    ],
+  };
 }
 
 /** What may be on the screen, by name; each starts from an open chat in a filled list. */
@@ -57,6 +98,23 @@ export const SCENES: Record<string, (app: FakeApp) => void> = {
       phase: "queued",
       place: { ahead: 2, waiting: 5, reason: "model qwen3-8b-instruct is loading" },
     }),
+  loading: (app) => {
+    manyModels(app);
+    running(
+      app,
+      "",
+      {
+        phase: "queued",
+        place: { ahead: 0, waiting: 1, reason: "model mistral-small-24b is loading" },
+      },
+      { model_name: "mistral-small-24b" },
+    );
+    app.chat.modelName = "mistral-small-24b";
+  },
+  models: (app) => {
+    manyModels(app);
+    answer(app, START);
+  },
   prefill: (app) =>
     running(app, "", { phase: "prefill", prefill: { done: 5200, total: 11000, cached: 900 } }),
   thinking: (app) => running(app, "", {}),

@@ -5,6 +5,7 @@ import type {
   FeedFrame,
   MeOut,
   MessageOut,
+  ModelOut,
   PartOut,
   StreamFrame,
   TurnOut,
@@ -120,6 +121,24 @@ export function feed(revision: number, fields: Partial<FeedFrame> = {}): FeedFra
     conversations: [],
     gone: [],
     next: null,
+    ...fields,
+  };
+}
+
+export function model(name: string, fields: Partial<ModelOut> = {}): ModelOut {
+  return {
+    name,
+    title: "",
+    aliases: [],
+    tags: [],
+    quantization: "",
+    capabilities: [],
+    is_default: false,
+    is_ready: fields.state === undefined || fields.state === "loaded",
+    state: "loaded",
+    reason: "",
+    load_progress: null,
+    max_context: 8192,
     ...fields,
   };
 }

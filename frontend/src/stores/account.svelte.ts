@@ -1,3 +1,4 @@
+import { modelsTake } from "../domain/models";
 import { signOut } from "../services/login";
 import type { Rest } from "../services/rest";
 import type {
@@ -7,6 +8,7 @@ import type {
   KeyList,
   MeOut,
   ModelOut,
+  ModelsFrame,
   PasswordIn,
   PreferencesIn,
   PreferencesOut,
@@ -38,9 +40,9 @@ export class AccountStore implements Account {
     this.#stored = { theme: me.theme, language: me.language };
   }
 
-  async refreshModels(): Promise<void> {
-    const { models } = await this.#rest.get<{ models: ModelOut[] }>("models");
-    this.models = models;
+  /** What changed among the models, told over the live connection. */
+  takeModels(frame: ModelsFrame): void {
+    this.models = modelsTake(this.models, frame);
   }
 
   async setPreferences(preferences: PreferencesIn): Promise<void> {

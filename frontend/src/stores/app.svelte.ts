@@ -177,6 +177,9 @@ export class AppStore implements App {
       case "closed":
         this.#closed(frame.conversation_id, frame.reason);
         break;
+      case "models":
+        this.account.takeModels(frame);
+        break;
       default: // replies are taken by the connection, pongs say enough by coming
         break;
     }

@@ -1,7 +1,17 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { conversation, feed, ME, message, state, stream, text, turn } from "../domain/samples";
+import {
+  conversation,
+  feed,
+  ME,
+  message,
+  model,
+  state,
+  stream,
+  text,
+  turn,
+} from "../domain/samples";
 import { FakeSocket, stubBrowser, type FakeServer } from "../services/fakes";
 import type { ActResult } from "../types/api";
 import { AppStore } from "./app.svelte";
@@ -58,6 +68,15 @@ async function confirm(socket: FakeSocket, result: Partial<ActResult>): Promise<
   });
   await vi.advanceTimersByTimeAsync(0);
 }
+
+it("takes what changes among the models", () => {
+  const socket = connect();
+  const models = [model("a", { is_default: true }), model("b", { state: "unloaded" })];
+  socket.say({ type: "models", n: 2, names: ["a", "b"], models });
+  const comes = model("b", { state: "loading", load_progress: 0.5 });
+  socket.say({ type: "models", n: 3, names: ["a", "b"], models: [comes] });
+  expect(app.account.models).toEqual([models[0], comes]);
+});
 
 describe("what is followed", () => {
   it("is asked for when it is opened, and only once", () => {

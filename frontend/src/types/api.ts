@@ -249,7 +249,7 @@ export interface paths {
     };
     /**
      * Models
-     * @description All that may be chosen, and whether they answer now.
+     * @description All that may be chosen, and how each stands now.
      */
     get: operations["conversations_edge_me_models"];
     put?: never;
@@ -1073,9 +1073,20 @@ export interface components {
     };
     /**
      * ModelOut
-     * @description A model that may be chosen.
+     * @description A model that may be chosen. Texts are "" and lengths 0 where nobody knows.
      */
     ModelOut: {
+      /**
+       * Aliases
+       * @default []
+       */
+      aliases: string[];
+      /**
+       * Capabilities
+       * @description what it was made for, as far as its files say
+       * @default []
+       */
+      capabilities: ("tools" | "vision" | "audio" | "reasoning" | "embeddings")[];
       /** Is Default */
       is_default: boolean;
       /**
@@ -1084,19 +1095,69 @@ export interface components {
        */
       is_ready: boolean;
       /**
+       * Load Progress
+       * @description 0..1 while it is being loaded; null: its engine doesn't tell
+       * @default null
+       */
+      load_progress: number | null;
+      /**
        * Max Context
-       * @description tokens of one conversation; 0: not known yet
+       * @description tokens of one conversation
        * @default 0
        */
       max_context: number;
       /** Name */
       name: string;
       /**
+       * Quantization
+       * @default
+       */
+      quantization: string;
+      /**
        * Reason
        * @description why not, if not
        * @default
        */
       reason: string;
+      /**
+       * State
+       * @description unloaded: a message has it loaded; stopped: an administrator has unloaded it; draining: it ends what it has begun; failed: it can't be loaded or reached
+       * @default unknown
+       * @enum {string}
+       */
+      state: "loaded" | "loading" | "unloaded" | "draining" | "stopped" | "failed" | "unknown";
+      /**
+       * Tags
+       * @default []
+       */
+      tags: string[];
+      /**
+       * Title
+       * @description its name in its file
+       * @default
+       */
+      title: string;
+    };
+    /**
+     * ModelsFrame
+     * @description The models that may be chosen: `names` are all of them, the default one first, `models` those
+     *     that are new or have changed since the frame before. The first one holds all.
+     */
+    ModelsFrame: {
+      /** Models */
+      models: components["schemas"]["ModelOut"][];
+      /**
+       * N
+       * @default 0
+       */
+      n: number;
+      /** Names */
+      names: string[];
+      /**
+       * @description discriminator enum property added by openapi-typescript
+       * @enum {string}
+       */
+      type: "models";
     };
     /**
      * Open
@@ -1317,6 +1378,7 @@ export interface components {
       | components["schemas"]["ConversationFrame"]
       | components["schemas"]["StreamFrame"]
       | components["schemas"]["ClosedFrame"]
+      | components["schemas"]["ModelsFrame"]
       | components["schemas"]["ReplyFrame"]
       | components["schemas"]["ErrorFrame"]
       | components["schemas"]["PongFrame"];
@@ -1577,6 +1639,7 @@ export type MessageRef = components["schemas"]["MessageRef"];
 export type MessageRegenerate = components["schemas"]["MessageRegenerate"];
 export type ModelList = components["schemas"]["ModelList"];
 export type ModelOut = components["schemas"]["ModelOut"];
+export type ModelsFrame = components["schemas"]["ModelsFrame"];
 export type Open = components["schemas"]["Open"];
 export type PartIn = components["schemas"]["PartIn"];
 export type PartOut = components["schemas"]["PartOut"];

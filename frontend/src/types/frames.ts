@@ -8,6 +8,7 @@ import type {
   ErrorFrame,
   FeedFrame,
   Hello,
+  ModelsFrame,
   Open,
   Ping,
   PongFrame,
@@ -18,7 +19,14 @@ import type {
 export type ClientFrame = Hello | Open | Close | Ack | Act | Ping;
 
 export type ServerFrame =
-  FeedFrame | ConversationFrame | StreamFrame | ClosedFrame | ReplyFrame | ErrorFrame | PongFrame;
+  | FeedFrame
+  | ConversationFrame
+  | StreamFrame
+  | ClosedFrame
+  | ModelsFrame
+  | ReplyFrame
+  | ErrorFrame
+  | PongFrame;
 
 /** The frame in `text`; null for one that isn't known. */
 export function frameFrom(text: unknown): ServerFrame | null {
@@ -36,6 +44,7 @@ const TYPES = new Set<unknown>([
   "conversation",
   "stream",
   "closed",
+  "models",
   "reply",
   "error",
   "pong",

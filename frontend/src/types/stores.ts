@@ -108,8 +108,8 @@ export interface ConversationList {
 
 export interface Account {
   readonly me: MeOut;
+  /** As they are now, the default one first. */
   readonly models: readonly ModelOut[];
-  refreshModels(): Promise<void>;
   /** Stored on the server and shown at once. */
   setPreferences(preferences: PreferencesIn): Promise<void>;
   keys(): Promise<KeyList>;

@@ -60,20 +60,6 @@ test("while an answer is written there is Stop, and Enter keeps the text", async
   expect(app.chat.draft).toBe("more");
 });
 
-test("models that can't be asked for are as they were", async () => {
-  const { app } = await setUp("");
-  const ask = vi.fn(() => Promise.reject(new Error("offline")));
-  app.account.refreshModels = ask;
-  const [model] = app.account.models;
-  if (model) {
-    app.account.me = me({ models: [model, { ...model, name: "other", is_default: false }] });
-  }
-  await tick();
-  await fireEvent.focus(screen.getByLabelText("Model"));
-  expect(ask).toHaveBeenCalledOnce();
-  expect(screen.getAllByRole("option")).toHaveLength(2);
-});
-
 test("a chat to read only says so", async () => {
   const { app } = await setUp("");
   app.chat.canWrite = false;

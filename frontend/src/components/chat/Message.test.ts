@@ -3,7 +3,7 @@ import { fireEvent, render, screen } from "@testing-library/svelte";
 import { expect, test, vi } from "vitest";
 
 import { FakeApp } from "../../dev/fake.svelte";
-import { live, shown, turn } from "../../dev/fixtures";
+import { live, me, shown, turn } from "../../dev/fixtures";
 import Stage from "../../dev/Stage.svelte";
 import type { ShownMessage } from "../../types/stores";
 import Message from "./Message.svelte";
@@ -74,4 +74,50 @@ test("editing: Escape leaves it, Enter sends the changed text", async () => {
   await fireEvent.input(field, { target: { value: "new" } });
   await fireEvent.keyDown(field, { key: "Enter" });
   expect(app.chat.calls).toEqual([["edit", "m1", "new"]]);
+});
+
+test("each answer says which model wrote it, and can be had from another one", async () => {
+  HTMLElement.prototype.showPopover = function (this: HTMLElement) {
+    this.removeAttribute("popover"); // by which jsdom hides it
+  };
+  HTMLElement.prototype.hidePopover = vi.fn();
+  Element.prototype.scrollIntoView = vi.fn();
+  const { app } = setUp(shown("m2", "assistant", "b"));
+  expect(screen.getByText(/qwen3-8b-instruct/)).toBeTruthy();
+  await fireEvent.click(screen.getByRole("button", { name: "Answer anew with another model" }));
+  await fireEvent.click(await screen.findByRole("option", { name: /gemma-3-12b/ }));
+  expect(app.chat.calls).toEqual([["regenerate", "m2", "gemma-3-12b"]]);
+});
+
+test("the model is there without a pointer over the answer, and while it is written", () => {
+  setUp(shown("m2", "assistant", "b"), { isActive: false });
+  expect(screen.getByText("qwen3-8b-instruct")).toBeTruthy();
+  setUp(shown("m3", "assistant", "c", { state: "streaming", live: live({}) }, { model_name: "x" }));
+  expect(screen.getByText("x")).toBeTruthy();
+});
+
+test("while the model is being loaded its progress is shown", () => {
+  const place = { ahead: 0, waiting: 1, reason: "model gemma-3-12b is loading" };
+  const message = shown(
+    "m2",
+    "assistant",
+    "",
+    { state: "streaming", live: live({ phase: "queued", place }) },
+    { model_name: "gemma-3-12b" },
+  );
+  const app = new FakeApp();
+  app.account.me = me({
+    models: me().models.map((model) => ({
+      ...model,
+      state: model.name === "gemma-3-12b" ? ("loading" as const) : model.state,
+      load_progress: model.name === "gemma-3-12b" ? 0.5 : null,
+    })),
+  });
+  render(Stage, {
+    app,
+    of: Message,
+    given: { message, isActive: true, isEditing: false, onedit: vi.fn(), onremove: vi.fn() },
+  });
+  expect(screen.getByRole<HTMLProgressElement>("progressbar", { name: "loading" }).value).toBe(0.5);
+  expect(screen.getByText(/50%/)).toBeTruthy();
 });
