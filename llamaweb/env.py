@@ -156,6 +156,7 @@ class Env:
     )
     gpu_layers: int = var(kinds.integer(-1, 10_000), 0, "Layers put on the GPU; -1: all.")
     mock_reply: str = var(kinds.text(), "", "Mock: the answer; empty: echo the last message.")
+    mock_load_ms: float = var(kinds.decimal(0, 60_000), 0.0, "Mock: milliseconds a load.")
     mock_delay_ms: float = var(kinds.decimal(0, 60_000), 0.0, "Mock: milliseconds a decode step.")
     mock_prefill_ms_per_token: float = var(
         kinds.decimal(0, 60_000), 0.0, "Mock: milliseconds a prompt token."

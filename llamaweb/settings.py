@@ -41,6 +41,7 @@ ENGINE_CONTEXT_SHIFT = ENV.engine_context_shift
 ENGINE_YIELDS_CORES = ENV.engine_yields_cores
 GPU_LAYERS = ENV.gpu_layers
 MOCK_REPLY = ENV.mock_reply
+MOCK_LOAD_MS = ENV.mock_load_ms
 MOCK_DELAY_MS = ENV.mock_delay_ms
 MOCK_PREFILL_MS_PER_TOKEN = ENV.mock_prefill_ms_per_token
 MOCK_FAIL_AFTER = ENV.mock_fail_after

@@ -65,6 +65,7 @@ def _model(
         "wanted": config.wanted if config.is_enabled else "disabled",
         "is_pinned": config.is_pinned,
         "state": _state(config, engines, told),
+        "load_progress": _load_progress(engines),
         "reason": _reason([*engines, *told]),
         "log": _log(engines, told),
         "measured": measurement_lines(config),
@@ -78,6 +79,12 @@ def _model(
         "engines": shown,
         "queue": None if load is None else _queue(load),
     }
+
+
+def _load_progress(engines: list[EngineStatus]) -> float | None:
+    """What share of it is loaded, 0 to 1; None where none is being loaded or tells."""
+    shares = [s.info.get("load_progress") for s in engines if s.state == "loading"]
+    return next((float(share) for share in shares if isinstance(share, int | float)), None)
 
 
 def _log(engines: list[EngineStatus], told: list[EngineStatus]) -> str:

@@ -11,7 +11,13 @@ from inference.engine.backend import Backend
 from inference.engine.config import EngineConfig
 from inference.engine.contract import TokenEngine
 from inference.engine.engine import Engine
-from inference.engine.mock_backend import DEFAULT_CONTEXT_LEN, MockBackend, mock_adapters
+from inference.engine.loading import LoadStoppedError, OnLoad, go_on, say
+from inference.engine.mock_backend import (
+    DEFAULT_CONTEXT_LEN,
+    MockBackend,
+    mock_adapters,
+    mock_load,
+)
 from inference.engine.threads import ThreadGovernor
 from inference.engine.trace import Trace
 from inference.protocol.spec import EngineSpec
@@ -21,26 +27,28 @@ from llamaweb.lib.cpus import CoreMeter, num_cores
 from llamaweb.lib.errors import FailedError, InvalidError
 
 
-def build_engine(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
+def build_engine(spec: EngineSpec, on_load: OnLoad = go_on) -> tuple[TokenEngine, Tokenizer]:
     """Load what `spec` names; returns when the first decode has worked.
 
     `engine_class` is "llama", "mock" or "package.module.name" of a callable that takes the spec
-    and returns the same pair.
+    and returns the same pair; `on_load` hears nothing of that one's load.
 
     Raises:
         InvalidError: no such class, or settings that contradict each other.
         FailedError: the model can't be loaded; the message says why.
+        LoadStoppedError: `on_load` said so.
     """
     if spec.batch_len <= spec.num_slots:
         raise InvalidError("batch_len must be larger than num_slots", param="batch_len")
     if spec.engine_class == "mock":
-        return _build_mock(spec)
+        return _build_mock(spec, on_load)
     if spec.engine_class == "llama":
-        return _build_llama(spec)
+        return _build_llama(spec, on_load)
     return _build_custom(spec)
 
 
-def _build_mock(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
+def _build_mock(spec: EngineSpec, on_load: OnLoad) -> tuple[TokenEngine, Tokenizer]:
+    mock_load(spec.mock, on_load)
     backend = MockBackend(
         spec.mock,
         num_seqs=spec.num_slots,
@@ -54,18 +62,19 @@ def _build_mock(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
     return Engine(backend, _config(spec), trace=_trace(spec)), backend.tokenizer
 
 
-def _build_llama(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
+def _build_llama(spec: EngineSpec, on_load: OnLoad) -> tuple[TokenEngine, Tokenizer]:
     # Only here: the mock must run where the library isn't built.
     from inference.engine.llama_backend import LlamaBackend
 
-    backend = LlamaBackend.load(spec)
+    backend = LlamaBackend.load(spec, on_load)
     try:
+        say(on_load, 1.0)
         # In a thread that ends. Whoever computes owns a pool of OpenMP threads for as long as it
         # lives, and beside a second pool libgomp puts threads to sleep at every barrier: an engine
         # that is loaded in one thread and stepped in another ran at half its speed.
         with ThreadPoolExecutor(1, thread_name_prefix="warm-up") as once:
             once.submit(backend.warm_up).result()
-    except FailedError:
+    except (FailedError, LoadStoppedError):
         backend.close()
         raise
     engine = Engine(backend, _config(spec), threads=_threads(spec, backend), trace=_trace(spec))

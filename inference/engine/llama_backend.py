@@ -33,6 +33,7 @@ from inference.engine.llama_load import (
 )
 from inference.engine.llama_sampler import DrySamplers, LlamaSampler
 from inference.engine.llama_tokenizer import LlamaTokenizer
+from inference.engine.loading import OnLoad, go_on
 from inference.engine.picks import Logits, Sampler
 from inference.engine.sampling import Chain
 from inference.protocol.spec import EngineSpec
@@ -48,14 +49,15 @@ class LlamaBackend:
     """See `Backend`. Owns `model`, `adapters` and `context`, and frees them in `close`."""
 
     @classmethod
-    def load(cls, spec: EngineSpec) -> LlamaBackend:
+    def load(cls, spec: EngineSpec, on_load: OnLoad = go_on) -> LlamaBackend:
         """Load the model of `spec`.
 
         Raises:
-            FailedError, InvalidError: see `load_model`, `LlamaAdapters` and `make_context`.
+            FailedError, InvalidError, LoadStoppedError: see `load_model`, `LlamaAdapters` and
+                `make_context`.
         """
         init_library()
-        model = load_model(spec)
+        model = load_model(spec, on_load)
         adapters: LlamaAdapters | None = None
         try:
             adapters = LlamaAdapters(model, spec.adapters)

@@ -14,6 +14,7 @@ from typing import Any
 import llama_cpp
 
 from inference.engine.llama_log import quiet_log
+from inference.engine.loading import LoadStoppedError, OnLoad, go_on
 from inference.engine.model_file import file_digest
 from inference.protocol.cache_types import (
     BLOCK_LEN,
@@ -54,12 +55,15 @@ def init_library() -> None:
     llama_cpp.llama_backend_init()
 
 
-def load_model(spec: EngineSpec) -> Any:
+def load_model(spec: EngineSpec, on_load: OnLoad = go_on) -> Any:
     """The model of `spec.model_path`; free it with llama_model_free.
+
+    `on_load` is called between tensors. In the main thread that is when signals are handled, too.
 
     Raises:
         FailedError: missing, unreadable, corrupt, or a kind that can't generate.
         InvalidError: settings that can't be.
+        LoadStoppedError: `on_load` said so.
     """
     path = Path(spec.model_path)
     if not path.is_file():
@@ -70,7 +74,19 @@ def load_model(spec: EngineSpec) -> Any:
     params.use_extra_bufts = spec.use_extra_bufts
     if spec.tensor_split:
         params.tensor_split = _tensor_split(spec.tensor_split)
+    is_wanted = True
+
+    def tell(share: float, _: object) -> bool:
+        nonlocal is_wanted
+        is_wanted = is_wanted and on_load(share)
+        return is_wanted
+
+    params.progress_callback = llama_cpp.llama_progress_callback(tell)
     model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+    if not is_wanted:
+        if model:
+            llama_cpp.llama_model_free(model)
+        raise LoadStoppedError
     if not model:
         raise FailedError(
             f"model file {path.name!r} is damaged, incomplete or of a kind that isn't known here"

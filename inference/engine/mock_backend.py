@@ -21,6 +21,7 @@ from inference.engine.constraints import Constraint
 from inference.engine.contract import SequenceRequest
 from inference.engine.errors import BackendError, NoRoomError
 from inference.engine.host_cache import State
+from inference.engine.loading import OnLoad, say
 from inference.engine.mock_grammar import MockGrammar
 from inference.engine.mock_sampler import NumpySampler
 from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN, MockTokenizer, encode_text
@@ -32,6 +33,7 @@ DEFAULT_CONTEXT_LEN = 40_000
 SCRIPT_LOGIT = 30.0  # noise is within 0..1, so that ordinary temperatures keep to the script
 MAX_PREFILL_SLEEP_S = 0.25  # a step, so that a cancel is never late
 MAX_DELAY_S = 1.0
+LOAD_PARTS = 100
 LAST_USER = re.compile(rb"<\|im_start\|>user\n((?:(?!<\|im_start\|>).)*?)<\|im_end\|>", re.DOTALL)
 
 
@@ -43,6 +45,19 @@ class Script:
     prompt_len: int
     reply: bytes
     num_cut: int = 0  # said tokens that a shift took out
+
+
+def mock_load(spec: MockSpec, on_load: OnLoad, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Take as long as `spec` says, and tell of it.
+
+    Raises:
+        LoadStoppedError: `on_load` said so.
+    """
+    num_parts = LOAD_PARTS if spec.load_ms else 0
+    for part in range(num_parts):
+        say(on_load, part / num_parts)
+        sleep(spec.load_ms / 1e3 / num_parts)
+    say(on_load, 1.0)
 
 
 class MockBackend:

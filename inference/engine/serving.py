@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from inference.engine.contract import Prepared, StepEngine
 from inference.engine.factory import build_engine
+from inference.engine.loading import OnLoad, go_on
 from inference.engine.pipeline import build_pipeline
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
 from inference.protocol.spec import EngineSpec
@@ -39,12 +40,12 @@ class Pipeline(Protocol):
         ...
 
 
-def build_serving(spec: EngineSpec) -> tuple[StepEngine[Any], Pipeline]:
-    """Load what `spec` names; raises as `build_engine`."""
+def build_serving(spec: EngineSpec, on_load: OnLoad = go_on) -> tuple[StepEngine[Any], Pipeline]:
+    """Load what `spec` names; see `build_engine`."""
     if spec.engine_class == "upstream":
         # Only here: nobody else needs an HTTP client.
         from inference.engine.upstream.serving import build_upstream
 
         return build_upstream(spec)
-    engine, tokenizer = build_engine(spec)
+    engine, tokenizer = build_engine(spec, on_load)
     return engine, build_pipeline(tokenizer, spec.chat_template, engine.adapters)

@@ -17,11 +17,13 @@ class MockSpec:
     """Behaviour of the mock engine.
 
     `reply`: the scripted answer; "" echoes the last message. `delay_ms` a decode step,
-    `prefill_ms_per_token` a prompt token. `fail_after`: fail the sequence after that many tokens.
-    `crash_after`: die by `crash_signal` after that many tokens of this process (0: never).
+    `prefill_ms_per_token` a prompt token, `load_ms` the load. `fail_after`: fail the sequence after
+    that many tokens. `crash_after`: die by `crash_signal` after that many tokens of this process
+    (0: never).
     """
 
     reply: str = ""
+    load_ms: float = 0.0
     delay_ms: float = 0.0
     prefill_ms_per_token: float = 0.0
     fail_after: int = 0

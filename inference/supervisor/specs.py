@@ -86,6 +86,7 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
         upstream=upstream_spec(config),
         mock=MockSpec(
             reply=settings.MOCK_REPLY,
+            load_ms=settings.MOCK_LOAD_MS,
             delay_ms=settings.MOCK_DELAY_MS,
             prefill_ms_per_token=settings.MOCK_PREFILL_MS_PER_TOKEN,
             fail_after=settings.MOCK_FAIL_AFTER,

@@ -11,6 +11,7 @@ from typing import Any
 
 from inference.engine.adapters import told
 from inference.engine.contract import RemoteEngine, StepEngine
+from inference.engine.loading import LoadStoppedError
 from inference.engine.serving import Pipeline, build_serving
 from inference.protocol.spec import EngineSpec
 from inference.queues.contract import Queue, QueueConfig
@@ -20,7 +21,7 @@ from inference.worker.intake import Intake
 from inference.worker.loop import Loop
 from inference.worker.outlet import Outlet
 from inference.worker.running import RunningSet
-from inference.worker.vitals import Vitals
+from inference.worker.vitals import LoadProgress, Vitals
 from llamaweb.lib.clock import SystemClock
 from llamaweb.lib.errors import UnavailableError
 
@@ -54,9 +55,13 @@ class Worker:
             progress=self._progress,
             info=self._info,
         )
+        self._load_progress = LoadProgress(
+            beat=self._heartbeat.now, is_wanted=lambda: not self._drain.is_set()
+        )
 
     def drain(self, *, patient: bool = False) -> None:
-        """Claim nothing more, end what runs, then let `serve` return. Safe in a signal handler.
+        """Claim nothing more, end what runs or loads, then let `serve` return. Safe in a signal
+        handler.
 
         `patient`: what runs gets all the time that its own deadline gives it, until `drain` is
         called again without.
@@ -72,7 +77,12 @@ class Worker:
         """
         self._heartbeat.start()
         started_ts = time.monotonic()
-        engine, pipeline = build_serving(self._spec)
+        try:
+            engine, pipeline = build_serving(self._spec, self._load_progress.tell)
+        except LoadStoppedError:
+            log.info("model %s: its load was stopped", self._spec.model)
+            self._heartbeat.stop()
+            return
         self._engine = engine
         log.info("model %s loaded in %.1f s", self._spec.model, time.monotonic() - started_ts)
         try:
@@ -151,7 +161,7 @@ class Worker:
 
     def _info(self) -> Mapping[str, float | int | str]:
         if self._engine is None:
-            return {**self._vitals.of({})}
+            return {**self._vitals.of({}), **self._load_progress.info()}
         stats, adapters = self._engine.stats(), self._engine.adapters
         return {
             **stats,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
 
 RATE_OVER_S = 2.0  # counters of about that long ago are compared with
+TELL_EVERY_S = 0.25  # how far a load is
 RATES = {"tokens_per_s": "generated_tokens", "prompt_tokens_per_s": "prompt_tokens"}
 Info = dict[str, float | int | str]
 
@@ -35,6 +37,39 @@ class Vitals:
             self._seen.append((now, counters))
         uptime_s = round(now - self._started_ts, 1)
         return rates | {"memory_bytes": memory_bytes(), "uptime_s": uptime_s, "pid": os.getpid()}
+
+
+class LoadProgress:
+    """How far the load is. `tell` hears it often, and has it beaten every `TELL_EVERY_S` at most;
+    its answer is what `is_wanted` says."""
+
+    def __init__(
+        self,
+        *,
+        beat: Callable[[], None],
+        is_wanted: Callable[[], bool],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._beat = beat
+        self._is_wanted = is_wanted
+        self._monotonic = monotonic
+        self._share: float | None = None
+        self._told: float | None = None
+        self._next_ts = -math.inf
+
+    def tell(self, share: float) -> bool:
+        """See `inference.engine.loading.OnLoad`."""
+        self._share = round(min(max(share, self._share or 0.0), 1.0), 3)
+        now = self._monotonic()
+        if self._share != self._told and now >= self._next_ts:
+            self._told, self._next_ts = self._share, now + TELL_EVERY_S
+            self._beat()
+        return self._is_wanted()
+
+    def info(self) -> Info:
+        """`load_progress`, 0 to 1; nothing where nobody has said it."""
+        share = self._share
+        return {} if share is None else {"load_progress": share}
 
 
 def memory_bytes() -> int:

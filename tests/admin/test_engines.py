@@ -89,6 +89,14 @@ def test_memory_in_use_stands_beside_what_was_expected(
     assert state_of(admin)["memory"].endswith("MB expected")  # up to a full prompt cache
 
 
+def test_how_far_a_load_is(admin: Client, config: ModelConfig, queue: MemoryQueue) -> None:
+    queue.beat("tiny", Beat("tiny-abc", "loading", 0, (), info={"load_progress": 0.25}))
+    state = state_of(admin)
+    assert (state["state"], state["load_progress"]) == ("loading", 0.25)
+    queue.beat("tiny", Beat("tiny-abc", "ready", 0, (), info={}))
+    assert state_of(admin)["load_progress"] is None
+
+
 def test_what_the_supervisor_knows(admin: Client, config: ModelConfig, queue: MemoryQueue) -> None:
     info = {"reason": "no such file: <b>x</b>"}
     queue.beat("tiny", Beat("supervisor", "stopped", info=info))

@@ -6,6 +6,7 @@ import pytest
 
 from inference.engine.contract import StepEngine
 from inference.engine.factory import build_engine
+from inference.engine.loading import LoadStoppedError
 from inference.protocol.spec import EngineSpec, MockSpec
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError
@@ -47,6 +48,22 @@ def test_the_mock_echoes_the_last_user_message_of_a_chat() -> None:
 
 def test_the_context_of_the_mock_can_be_set() -> None:
     assert build_engine(spec_of("mock", context_len=100))[0].max_context == 100
+
+
+def test_a_load_is_told_and_can_be_broken_off() -> None:
+    spec, shares = spec_of("mock", mock=MockSpec(load_ms=1.0)), []
+
+    def on_load(share: float) -> bool:
+        shares.append(share)
+        return len(shares) < 3
+
+    with pytest.raises(LoadStoppedError):
+        build_engine(spec, on_load)
+    assert len(shares) == 3
+    shares.clear()
+    build_engine(spec, lambda share: not shares.append(share))
+    assert shares[-1] == 1.0
+    assert shares == sorted(shares)
 
 
 def test_a_dotted_path() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from inference.engine.engine import Engine
 from inference.engine.factory import build_engine
+from inference.engine.loading import LoadStoppedError
 from inference.engine.starter import find_starter_model
 from llamaweb.lib.errors import FailedError, InvalidError
 from tests.model.conftest import starter_spec
@@ -50,6 +52,47 @@ def test_a_damaged_file_is_named(tmp_path: Path, keep_bytes: int) -> None:
         path.write_bytes(file.read(keep_bytes))
     with pytest.raises(FailedError, match=r"damaged\.gguf"):
         build_engine(starter_spec(model_path=str(path)))
+
+
+def test_a_load_is_told_from_nothing_to_all() -> None:
+    shares: list[float] = []
+    loaded, _ = build_engine(starter_spec(), lambda share: not shares.append(share))
+    loaded.close()
+    assert len(shares) > 10
+    assert shares == sorted(shares)
+    assert (shares[0] < 0.1, shares[-1]) == (True, 1.0)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.5, 1.0])
+def test_a_load_is_broken_off_wherever_it_is(after: float) -> None:
+    shares: list[float] = []
+
+    def on_load(share: float) -> bool:
+        shares.append(share)
+        return share < after
+
+    with pytest.raises(LoadStoppedError):
+        build_engine(starter_spec(), on_load)
+    assert shares[-1] >= after
+    assert all(share < after for share in shares[:-1])
+
+
+def test_a_signal_reaches_a_load_in_the_main_thread() -> None:
+    """What the supervisor sends: the handler runs between tensors, not behind the load."""
+    asked: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: asked.append(number))
+
+    def on_load(share: float) -> bool:
+        if share < 0.5:
+            signal.raise_signal(signal.SIGUSR1)
+        return not asked
+
+    try:
+        with pytest.raises(LoadStoppedError):
+            build_engine(starter_spec(), on_load)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert asked
 
 
 def test_a_bad_setting_is_named() -> None:

@@ -49,6 +49,13 @@ class Bench:
         self._workers: list[tuple[Worker, threading.Thread]] = []
 
     def start(self, queue: Any = None, **spec: Any) -> Worker:
+        """A worker that is ready."""
+        worker = self.launch(queue, **spec)
+        wait_for("a ready engine", self.is_ready, WAIT_S)
+        return worker
+
+    def launch(self, queue: Any = None, **spec: Any) -> Worker:
+        """A worker that begins to load."""
         mock = MockSpec(**{k: spec.pop(k) for k in list(spec) if k in MockSpec.__slots__})
         spec = {"engine_class": "mock", "mock": mock} | spec
         worker = Worker(
@@ -57,7 +64,6 @@ class Bench:
         thread = threading.Thread(target=worker.serve, daemon=True)
         thread.start()
         self._workers.append((worker, thread))
-        wait_for("a ready engine", self.is_ready, WAIT_S)
         return worker
 
     def is_ready(self) -> bool:

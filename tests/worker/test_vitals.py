@@ -6,7 +6,13 @@ import os
 
 import pytest
 
-from inference.worker.vitals import RATE_OVER_S, Vitals, memory_bytes
+from inference.worker.vitals import (
+    RATE_OVER_S,
+    TELL_EVERY_S,
+    LoadProgress,
+    Vitals,
+    memory_bytes,
+)
 from llamaweb.lib.clock import ManualClock
 from tests.stack import wait_for
 from tests.worker.conftest import MODEL, WAIT_S, Bench, generate
@@ -49,6 +55,52 @@ def test_an_engine_says_it(bench: Bench) -> None:
         return float(engine.info["tokens_per_s"])
 
     assert wait_for("a rate", rate, WAIT_S) > 0
+
+
+def test_a_load_is_told_a_few_times_a_second_and_never_goes_back() -> None:
+    clock, beats, wanted = ManualClock(), [], [True]
+    progress = LoadProgress(
+        beat=lambda: beats.append(progress.info()["load_progress"]),
+        is_wanted=lambda: wanted[0],
+        monotonic=clock.monotonic,
+    )
+    assert progress.info() == {}
+    for step in range(101):  # a second, and a tensor every 10 ms
+        assert progress.tell(step / 100)
+        clock.advance(0.01)
+    assert 1 < len(beats) <= 1 / TELL_EVERY_S + 1
+    assert beats == sorted(set(beats))
+    progress.tell(0.5)
+    progress.tell(7.0)
+    assert progress.info() == {"load_progress": 1.0}
+    wanted[0] = False
+    assert not progress.tell(1.0)
+
+
+def load_progress(bench: Bench) -> float:
+    """Of the engine that loads; 0 before it has said it."""
+    (engine,) = bench.queue.engines(MODEL) or (None,)
+    return 0.0 if engine is None else float(engine.info.get("load_progress", 0.0))
+
+
+def test_a_loading_engine_says_how_far_it_is(bench: Bench) -> None:
+    bench.launch(load_ms=600)
+    wait_for("some of it", lambda: 0 < load_progress(bench) < 1, WAIT_S)
+    assert bench.queue.engines(MODEL)[0].state == "loading"
+    wait_for("a ready engine", bench.is_ready, WAIT_S)
+    assert "load_progress" not in bench.queue.engines(MODEL)[0].info
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_a_drain_breaks_a_load_off(bench: Bench, patient: bool) -> None:
+    worker = bench.launch(load_ms=10 * WAIT_S * 1e3)
+    wait_for("some of it", lambda: load_progress(bench) > 0, WAIT_S)
+    waiting = bench.submit(generate("later"))
+    worker.drain(patient=patient)
+    wait_for("its end", lambda: bench.queue.engines(MODEL)[0].state == "stopped", WAIT_S)
+    status = bench.queue.status(MODEL, waiting)
+    assert status is not None
+    assert (status.state, status.deaths) == ("queued", 0)
 
 
 def test_a_patient_drain_lets_answers_end_and_takes_nothing_more(bench: Bench) -> None:
