@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from inference.protocol.events import (
+    CallRef,
     Cancelled,
     Delta,
     DeltaKind,
@@ -26,6 +27,7 @@ from inference.protocol.events import (
     TokenLogprobs,
     Usage,
 )
+from inference.protocol.fold import Log
 
 LOST_LOG = Failed(
     "engine_failed",
@@ -50,11 +52,13 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text, never empty, with the log probabilities of its tokens."""
+    """Text with the log probabilities of its tokens; empty only where `call` says something: where
+    a tool call begins or ends."""
 
     kind: DeltaKind
     text: str
     logprobs: tuple[TokenLogprobs, ...] = ()
+    call: CallRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class Steps:
         self._seq = -1
         self._has_begun = False
         self._cached = 0
-        self._sent: list[tuple[DeltaKind, str]] = []
+        self._sent = Log()
         self._num_logprobs = 0
         self._held_logprobs: list[TokenLogprobs] = []
 
@@ -104,13 +108,12 @@ class Steps:
         steps: list[Step] = []
         if snapshot.started is not None:
             steps += self._event_steps(snapshot.started)
-        rest = _rest_of(snapshot.parts, self._sent)
+        rest = _rest_of(snapshot, self._sent.snapshot())
         if rest is None or len(snapshot.logprobs) < self._num_logprobs:
             self.is_over = True
             return [*steps, Broken(LOST_LOG)]
         self._hold(snapshot.logprobs[self._num_logprobs :])
-        for kind, text in rest:
-            steps.append(self._piece(kind, text))
+        steps += map(self._piece, rest)
         if snapshot.terminal is not None:
             steps += self._event_steps(snapshot.terminal)
         return steps
@@ -122,12 +125,12 @@ class Steps:
                 self._cached = event.cached_tokens
                 yield Begin()
         elif isinstance(event, Progress):
-            if not self._sent:  # an answer that goes on after an engine's death is read again
+            if not self._sent.parts:  # an answer that goes on after an engine's death is read again
                 yield Prefill(event.done, event.total, self._cached)
         elif isinstance(event, Delta):
             self._hold(event.logprobs)
-            if event.text:
-                yield self._piece(event.kind, event.text)
+            if event.text or event.call is not None:
+                yield self._piece(event)
         elif isinstance(event, Finished):
             self.is_over = True
             # The tokens of a stop string are no part of the answer, nor are their probabilities.
@@ -142,25 +145,38 @@ class Steps:
         self._held_logprobs += held
         self._num_logprobs += len(held)
 
-    def _piece(self, kind: DeltaKind, text: str) -> Piece:
-        logprobs, self._held_logprobs = tuple(self._held_logprobs), []
-        self._sent.append((kind, text))
-        return Piece(kind, text, logprobs)
+    def _piece(self, delta: Delta) -> Piece:
+        logprobs: tuple[TokenLogprobs, ...] = ()
+        if delta.text or (delta.call is not None and delta.call.id):  # it shows something
+            logprobs, self._held_logprobs = tuple(self._held_logprobs), []
+        self._sent.add(Delta(delta.text, (), kind=delta.kind, call=delta.call))
+        return Piece(delta.kind, delta.text, logprobs, delta.call)
 
 
-def _rest_of(
-    parts: Iterable[tuple[DeltaKind, str]], sent: list[tuple[DeltaKind, str]]
-) -> list[tuple[DeltaKind, str]] | None:
-    """What of `parts` wasn't sent, or None if they don't begin with what was."""
-    left = list(sent)
-    rest: list[tuple[DeltaKind, str]] = []
-    for kind, text in parts:
-        while left and text:
-            sent_kind, sent_text = left[0]
-            if sent_kind != kind or not text.startswith(sent_text):
-                return None
-            text = text[len(sent_text) :]
-            left.pop(0)
-        if text:
-            rest.append((kind, text))
-    return None if left else rest
+def _rest_of(whole: Snapshot, sent: Snapshot) -> list[Delta] | None:
+    """What of `whole` wasn't sent, or None if it doesn't begin with what was."""
+    num_sent = len(sent.parts)
+    if len(whole.parts) < num_sent:
+        return None
+    rest: list[Delta] = []
+    num_calls = 0
+    for index, (kind, text) in enumerate(whole.parts):
+        old_kind, old_text = sent.parts[index] if index < num_sent else (kind, "")
+        is_growing = index >= num_sent - 1
+        if old_kind != kind or not text.startswith(old_text):
+            return None
+        left = text[len(old_text) :]
+        if left and not is_growing:
+            return None
+        call: CallRef | None = None
+        if kind == "tool_call" and num_calls < len(whole.calls):
+            call = whole.calls[num_calls]
+            if num_calls < len(sent.calls):
+                old = sent.calls[num_calls]
+                if (old.id, old.name) != (call.id, call.name):
+                    return None
+                call = CallRef(call.index, end=call.end if old.end is None else None)
+            num_calls += 1
+        if left or (call is not None and (call.id or call.end)):
+            rest.append(Delta(left, (), kind=kind, call=call))
+    return rest

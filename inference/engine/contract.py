@@ -46,8 +46,9 @@ class SequenceRequest:
 
     `tokens` is the whole prompt; its first `public_len` tokens are the server's own text and may
     be shared by everybody, the rest only within `cache_scope`. `owner_key` is the unit of fairness.
-    `preserved`: special tokens whose text is part of the answer. `adapters`: (number in the
-    backend's list, scale) in order.
+    `preserved`: special tokens whose text is part of the answer. `opened`: markup at the prompt's
+    end, such as `<think>`, that the answer goes on inside of. `adapters`: (number in the backend's
+    list, scale) in order.
     """
 
     generation_id: str
@@ -64,6 +65,7 @@ class SequenceRequest:
     preserved: frozenset[int] = frozenset()
     context: ContextParams = field(default_factory=ContextParams)
     adapters: Scales = ()
+    opened: str = ""
     task: Task = "generate"
 
     def after(self, log: Snapshot | None, *, alone: bool) -> SequenceRequest:

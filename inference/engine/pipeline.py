@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from inference.engine.adapters import Adapter, chosen_scales
 from inference.engine.contract import SequenceRequest
 from inference.engine.samplers import check_grammar
+from inference.engine.stopping import Answer
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
-from inference.text.chat_renderer import ChatRenderer, renderer_for
+from inference.text.answer.detect import answer_format
+from inference.text.answer.families import AnswerFormat
+from inference.text.answer.parser import AnswerParser
+from inference.text.answer.reader import AnswerReader, call_ids
+from inference.text.answer.tools import tools_of
+from inference.text.chat_renderer import ChatRenderer, renderer_for, template_of
 from inference.text.prompts import TextPipeline
 from inference.text.tokenizer import Tokenizer
+from llamaweb.lib.errors import InvalidError
 
 
 class Pipeline:
-    """Templates and tokens of one model; `close` ends the renderer's child process."""
+    """Templates, tokens and answers of one model; `close` ends the renderer's child process."""
 
     def __init__(
-        self, text: TextPipeline, renderer: ChatRenderer, adapters: Sequence[Adapter] = ()
+        self,
+        text: TextPipeline,
+        renderer: ChatRenderer,
+        form: AnswerFormat,
+        adapters: Sequence[Adapter] = (),
+        *,
+        special: bool = False,
     ) -> None:
+        """`special`: its engine shows the text of special tokens."""
         self._text = text
         self._renderer = renderer
+        self._form = form
         self._adapters = adapters
+        self._special = special
 
     def prepare(self, request: GenerateRequest) -> SequenceRequest:
         """Render and tokenise `request`.
@@ -33,6 +52,10 @@ class Pipeline:
         adapters = chosen_scales(self._adapters, request.adapters)
         check_grammar(request.sampling.grammar, self._text.tokenizer)
         prepared = self._text.prepare(request.prompt, now_at=request.submitted_at)
+        if request.answer.tool_choice == "required":
+            raise InvalidError("calls can't be forced by this server yet", param="tool_choice")
+        form = self._form_of(request)
+        markers = form.markers if form else ()
         return SequenceRequest(
             generation_id=request.generation_id,
             tokens=prepared.tokens,
@@ -43,10 +66,45 @@ class Pipeline:
             lane=request.lane,
             sampling=request.sampling,
             limits=request.limits,
-            preserved=self._text.preserved_tokens(request.preserved_tokens),
+            preserved=self._text.preserved_tokens((*request.preserved_tokens, *markers)),
             context=request.context,
             adapters=adapters,
+            opened=form.opened_by(prepared.text) if form else "",
         )
+
+    def reader(self, request: GenerateRequest, prepared: SequenceRequest) -> AnswerReader | None:
+        """What takes the answer apart; it has read what was published of it."""
+        form, params = self._form_of(request), request.answer
+        if form is None:
+            return None
+        parser = AnswerParser(
+            form if params.splits_reasoning else form.without_reasoning(),
+            tools=tools_of(_tools(request)),
+            make_id=call_ids(request.generation_id),
+            opened=prepared.opened,
+        )
+        reader = AnswerReader(parser, one_call=not params.parallel_tool_calls)
+        if prepared.resume is not None:
+            reader.skip(self._text_of(prepared, prepared.resume.token_ids))
+        return reader
+
+    def _form_of(self, request: GenerateRequest) -> AnswerFormat | None:
+        """How the answer is written; None: it is text, as those to other prompts than chats."""
+        if not isinstance(request.prompt, ChatPrompt):
+            return None
+        form = self._form if _tools(request) else self._form.without_calls()
+        return None if form.is_plain else form
+
+    def _text_of(self, prepared: SequenceRequest, token_ids: Sequence[int]) -> str:
+        """What the engine said with these tokens: the same rules over again."""
+        answer = Answer(
+            self._text.tokenizer,
+            replace(prepared.limits, max_tokens=None),
+            room=len(token_ids) + 1,
+            preserved=prepared.preserved,
+            special=self._special,
+        )
+        return "".join(answer.push(token)[0] for token in token_ids)
 
     def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:
         """Length of `prompt` in tokens; raises like `prepare`."""
@@ -68,9 +126,23 @@ class Pipeline:
 
 
 def build_pipeline(
-    tokenizer: Tokenizer, chat_template: str | None = None, adapters: Sequence[Adapter] = ()
+    tokenizer: Tokenizer,
+    chat_template: str | None = None,
+    adapters: Sequence[Adapter] = (),
+    *,
+    special: bool = False,
 ) -> Pipeline:
     """The pipeline of a model and its engine's `adapters`; `chat_template` overrides the model's
-    own."""
+    own. `special`: the engine shows the text of special tokens."""
     renderer = renderer_for(tokenizer, chat_template)
-    return Pipeline(TextPipeline(tokenizer, renderer), renderer, adapters)
+    form = answer_format(template_of(tokenizer, chat_template))
+    text = TextPipeline(tokenizer, renderer)
+    return Pipeline(text, renderer, form, adapters, special=special)
+
+
+def _tools(request: GenerateRequest) -> list[Any]:
+    """Definitions of the tools that the answer may call."""
+    prompt = request.prompt
+    tools_json = prompt.tools_json if isinstance(prompt, ChatPrompt) else None
+    tools = json.loads(tools_json) if tools_json else []
+    return tools if isinstance(tools, list) else []

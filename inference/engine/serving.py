@@ -10,6 +10,7 @@ from inference.engine.loading import OnLoad, go_on
 from inference.engine.pipeline import build_pipeline
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
 from inference.protocol.spec import EngineSpec
+from inference.text.answer.reader import AnswerReader
 
 
 class Pipeline(Protocol):
@@ -21,6 +22,10 @@ class Pipeline(Protocol):
 
     def prepare(self, request: GenerateRequest) -> Prepared:
         """Render and tokenise."""
+        ...
+
+    def reader(self, request: GenerateRequest, prepared: Any) -> AnswerReader | None:
+        """What takes the answer's text apart, behind what was published of it; None: nothing."""
         ...
 
     def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:
@@ -48,4 +53,6 @@ def build_serving(spec: EngineSpec, on_load: OnLoad = go_on) -> tuple[StepEngine
 
         return build_upstream(spec)
     engine, tokenizer = build_engine(spec, on_load)
-    return engine, build_pipeline(tokenizer, spec.chat_template, engine.adapters)
+    return engine, build_pipeline(
+        tokenizer, spec.chat_template, engine.adapters, special=spec.special_tokens
+    )

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 from inference.protocol.results import UtilityResult
 
 DeltaKind: TypeAlias = Literal["content", "reasoning", "tool_call"]
+CallEnd: TypeAlias = Literal["complete", "broken"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls"]
 FailureCode: TypeAlias = Literal[
     "invalid_request",  # the caller's input; message says what
@@ -85,12 +86,27 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class CallRef:
+    """A tool call of an answer; `index` counts them from 0.
+
+    `id` and `name` stand in its first delta only, `end` in its last one. A "broken" call was cut or
+    malformed: its arguments may be no JSON, and nobody should run it.
+    """
+
+    index: int
+    id: str = ""
+    name: str = ""
+    end: CallEnd | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """Text added since the last event, and the token ids it covers.
 
     `token_ids` also hold tokens whose text is still held back (stop prefix, split character), so
     that replaying all ids rebuilds the exact state; they are never shown to clients. `draws`:
-    random numbers drawn for these tokens.
+    random numbers drawn for these tokens. `text` of a "tool_call" are more of its arguments, JSON
+    text; `call` says which call. Calls never overlap, and the first delta of one may be empty.
     """
 
     text: str
@@ -98,6 +114,7 @@ class Delta:
     draws: int = 0
     kind: DeltaKind = "content"
     logprobs: tuple[TokenLogprobs, ...] = ()
+    call: CallRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +181,8 @@ class Entry:
 class Snapshot:
     """The fold of all events up to and including `seq`; see `inference.protocol.fold`.
 
-    `parts` are (kind, text) runs in order; `token_ids` and `draws` are sums over the deltas.
+    `parts` are (kind, text) runs in order, each tool call one of its own, and `calls` the calls of
+    those; `token_ids` and `draws` are sums over the deltas.
     """
 
     seq: int
@@ -176,6 +194,7 @@ class Snapshot:
     logprobs: tuple[TokenLogprobs, ...] = ()
     result: Result | None = None
     terminal: Terminal | None = None
+    calls: tuple[CallRef, ...] = ()
 
 
 def is_terminal(event: Event) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from inference.protocol.events import (
+    CallRef,
     Delta,
     DeltaKind,
     Entry,
@@ -38,6 +40,7 @@ class Log:
     logprobs: list[TokenLogprobs] = field(default_factory=list)
     result: Result | None = None
     terminal: Terminal | None = None
+    calls: list[CallRef] = field(default_factory=list)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Log:
@@ -52,6 +55,7 @@ class Log:
             logprobs=list(snapshot.logprobs),
             result=snapshot.result,
             terminal=snapshot.terminal,
+            calls=list(snapshot.calls),
         )
 
     def add(self, event: Event) -> None:
@@ -61,8 +65,9 @@ class Log:
             self.token_ids.extend(event.token_ids)
             self.logprobs.extend(event.logprobs)
             self.draws += event.draws
-            if event.text:
-                if not self.parts or self.parts[-1][0] != event.kind:
+            begins_call = self._begins_call(event.call)
+            if event.text or begins_call:
+                if begins_call or not self.parts or self.parts[-1][0] != event.kind:
                     self.parts.append((event.kind, []))
                 self.parts[-1][1].append(event.text)
         elif isinstance(event, Started):
@@ -74,6 +79,16 @@ class Log:
             self.result = event
         elif not isinstance(event, Unknown):
             self.terminal = event
+
+    def _begins_call(self, call: CallRef | None) -> bool:
+        """Take in what a delta says of its call; whether this is its first."""
+        if call is None:
+            return False
+        if self.calls and self.calls[-1].index == call.index:
+            self.calls[-1] = replace(self.calls[-1], end=call.end)
+            return False
+        self.calls.append(call)
+        return True
 
     def snapshot(self) -> Snapshot:
         """The fold of all events so far."""
@@ -87,6 +102,7 @@ class Log:
             logprobs=tuple(self.logprobs),
             result=self.result,
             terminal=self.terminal,
+            calls=tuple(self.calls),
         )
 
 
@@ -109,3 +125,19 @@ def fold(snapshot: Snapshot, entries: Iterable[Entry]) -> Snapshot:
 def text_of(snapshot: Snapshot, kind: DeltaKind = "content") -> str:
     """All text of one kind."""
     return "".join(text for part_kind, text in snapshot.parts if part_kind == kind)
+
+
+def runs_of(snapshot: Snapshot) -> list[tuple[DeltaKind, str]]:
+    """The parts as text alone: a tool call as the JSON object {id, name, arguments}."""
+    calls = iter(snapshot.calls)
+    runs: list[tuple[DeltaKind, str]] = []
+    for kind, text in snapshot.parts:
+        call = next(calls, None) if kind == "tool_call" else None
+        runs.append((kind, text if call is None else call_json(call, text)))
+    return runs
+
+
+def call_json(call: CallRef, arguments: str) -> str:
+    """A tool call as one line of JSON."""
+    told = {"id": call.id, "name": call.name, "arguments": arguments}
+    return json.dumps(told, ensure_ascii=False)

@@ -11,6 +11,7 @@ PROTOCOL_VERSION = 1
 
 Lane: TypeAlias = Literal["interactive", "background"]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+ToolChoice: TypeAlias = Literal["auto", "required"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,21 @@ class ChatPrompt:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerParams:
+    """How the answer to a chat is taken apart, and what it has to be.
+
+    `splits_reasoning` False: reasoning stays part of the content, markers and all. `tool_choice`
+    "required": a tool has to be called; `tool_name`: which one, "" for any.
+    `parallel_tool_calls` False: an answer has one call at most.
+    """
+
+    splits_reasoning: bool = True
+    tool_choice: ToolChoice = "auto"
+    tool_name: str = ""
+    parallel_tool_calls: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class TextPrompt:
     """Raw text; special tokens are parsed, beginning-of-text is added as the model wants."""
 
@@ -110,6 +126,7 @@ class GenerateRequest:
     `on_finish`: name in the jobs' allow-list, or None. `keep`: goes on without a reader.
     `adapters`: (number, scale) of the LoRA adapters to use, None: the model's defaults.
     `preserved_tokens`: special tokens whose text is part of the answer; others are invisible.
+    `answer` counts for chats only: the answer to any other prompt is text.
     """
 
     generation_id: str
@@ -129,6 +146,7 @@ class GenerateRequest:
     keep: bool = False
     preserved_tokens: tuple[str, ...] = ()
     adapters: tuple[tuple[int, float], ...] | None = None
+    answer: AnswerParams = field(default_factory=AnswerParams)
     version: int = PROTOCOL_VERSION
 
 

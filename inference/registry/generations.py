@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from inference import bus
 from inference.models import Generation
 from inference.protocol.codec import decode_request, encode_request
 from inference.protocol.events import Cancelled, Failed, Finished, Snapshot
-from inference.protocol.fold import EMPTY, fold
+from inference.protocol.fold import EMPTY, fold, runs_of
 from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import START, Position, Queue
 from llamaweb.lib.errors import BusyError, InvalidError, NotFoundError, UnavailableError
@@ -124,11 +125,12 @@ def read_all(queue: Queue, model: str, generation_id: str) -> Snapshot | None:
 def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
     """Write the end of a generation; False if somebody else did."""
     terminal = snapshot.terminal
+    # PostgreSQL's JSON takes no NUL, which a byte-level vocabulary can write.
+    clean = tuple(
+        (kind, text.replace("\0", "\N{REPLACEMENT CHARACTER}")) for kind, text in snapshot.parts
+    )
     values: dict[str, object] = {
-        # PostgreSQL's JSON takes no NUL, which a byte-level vocabulary can write.
-        "parts": [
-            [kind, text.replace("\0", "\N{REPLACEMENT CHARACTER}")] for kind, text in snapshot.parts
-        ],
+        "parts": [list(run) for run in runs_of(replace(snapshot, parts=clean))],
         "ended_at": timezone.now(),
         "missing_since": None,
     }

@@ -52,11 +52,16 @@ class InProcessRenderer:
 def renderer_for(
     tokenizer: Tokenizer, override: str | None = None, timeout_s: float = RENDER_TIMEOUT_S
 ) -> ChatRenderer:
-    """The renderer of a model: its configuration's template, else its own, else ChatML."""
-    template = override or tokenizer.chat_template or CHATML_TEMPLATE
+    """The renderer of a model with the template `template_of` says."""
+    template = template_of(tokenizer, override)
     return ChatRenderer(
         TemplateRenderer(template, tokenizer.bos_token, tokenizer.eos_token, timeout_s)
     )
+
+
+def template_of(tokenizer: Tokenizer, override: str | None = None) -> str:
+    """A model's template: its configuration's, else its own, else ChatML."""
+    return override or tokenizer.chat_template or CHATML_TEMPLATE
 
 
 class ChatRenderer:

@@ -136,6 +136,7 @@ class Intake:
             if isinstance(claim.request, GenerateRequest):
                 prepared = self._pipeline.prepare(claim.request)
                 going_on = prepared.after(claim.resume, alone=claim.alone)
+                running.reader = self._pipeline.reader(claim.request, going_on)
                 self._hand_over(Add(going_on, claim.epoch))
                 return
             events: list[Event] = [Result(self._answer(claim.request)), Finished("stop")]

@@ -1,4 +1,5 @@
-"""From engine events to the generations' logs: merge, number, append; one call for all slots.
+"""From engine events to the generations' logs: take the text apart, merge, number, append; one
+call for all slots.
 
 While a call to Redis is on its way, further steps pile up and are merged into the next one, so
 a slow Redis costs larger deltas and never stops the engine.
@@ -14,6 +15,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from inference.protocol.events import (
+    CallRef,
     Cancelled,
     Delta,
     Event,
@@ -109,7 +111,7 @@ class Outlet:
             running = self._running.get(generation_id)
             if running is None or running.claim.epoch != epoch:
                 continue  # events of a lease that ended
-            shaped = merge(shape(running, batch))
+            shaped = self._shaped(running, batch)
             if shaped:
                 held.append((running, append_of(generation_id, running, shaped)))
         while held:
@@ -122,6 +124,18 @@ class Outlet:
                 log.exception("events could not be published; the leases are given up")
                 self._give_up(held)
                 return
+
+    def _shaped(self, running: Running, batch: Sequence[Event]) -> list[Event]:
+        try:
+            return merge(shape(running, batch))
+        except Exception:
+            # Only this answer ends: the others know nothing of it.
+            generation_id, epoch = running.claim.request.generation_id, running.claim.epoch
+            log.exception("the answer of %s could not be read", generation_id)
+            running.reader = None
+            self._on_stale(generation_id, epoch)  # the engine forgets it
+            usage = whole_usage(Usage(), running.log)
+            return [Failed("engine_failed", "the model's answer could not be read", usage=usage)]
 
     def _give_up(self, held: list[tuple[Running, Append]]) -> None:
         """Let go of leases whose log can't be written: they end by themselves, and the next
@@ -192,14 +206,16 @@ class Outlet:
 
 
 def shape(running: Running, events: Sequence[Event]) -> list[Event]:
-    """The events as readers of this log should see them.
+    """The events as readers of this log should see them, text taken apart.
 
     A resumed generation has started already: its second start, and progress behind what readers
     saw, stay hidden, and the usage keeps the first start's cached tokens. The engine doesn't know
     how long the request waited.
     """
     out: list[Event] = []
-    for event in events:
+    reader = running.reader
+    read = events if reader is None else (e for event in events for e in reader.read(event))
+    for event in read:
         if isinstance(event, Finished):
             timings = replace(event.timings, queued_ms=running.claim.queued_s * 1e3)
             event = replace(event, timings=timings)
@@ -227,23 +243,45 @@ def whole_usage(usage: Usage, log_: Log) -> Usage:
 
 
 def merge(events: Sequence[Event]) -> list[Event]:
-    """Join neighbouring deltas of one kind and keep only the last of neighbouring progresses."""
+    """Join neighbouring deltas of one kind, and of one call, and keep only the last of neighbouring
+    progresses."""
     out: list[Event] = []
     for event in events:
         last = out[-1] if out else None
-        if isinstance(event, Delta) and isinstance(last, Delta) and last.kind == event.kind:
+        if isinstance(event, Delta) and isinstance(last, Delta) and _may_join(last, event):
+            shown = last if _is_silent(event) else event
             out[-1] = Delta(
                 text=last.text + event.text,
                 token_ids=last.token_ids + event.token_ids,
                 draws=last.draws + event.draws,
-                kind=event.kind,
+                kind=shown.kind,
                 logprobs=last.logprobs + event.logprobs,
+                call=_one_call(last.call, event.call),
             )
         elif isinstance(event, Progress) and isinstance(last, Progress):
             out[-1] = event
         else:
             out.append(event)
     return out
+
+
+def _is_silent(delta: Delta) -> bool:
+    """Whether it is only about tokens: their text is held back or said nothing."""
+    return not delta.text and delta.call is None
+
+
+def _may_join(last: Delta, delta: Delta) -> bool:
+    if _is_silent(last) or _is_silent(delta):
+        return True
+    if last.call is None or delta.call is None:
+        return last.kind == delta.kind and last.call is delta.call
+    return last.call.index == delta.call.index
+
+
+def _one_call(last: CallRef | None, call: CallRef | None) -> CallRef | None:
+    if last is None or call is None:
+        return last or call
+    return replace(last, end=call.end)
 
 
 def append_of(generation_id: str, running: Running, events: Sequence[Event]) -> Append:

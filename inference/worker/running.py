@@ -9,14 +9,19 @@ from dataclasses import dataclass
 from inference.protocol.events import Event
 from inference.protocol.fold import EMPTY, Log
 from inference.queues.contract import Claim
+from inference.text.answer.reader import AnswerReader
 
 
 @dataclass(slots=True)
 class Running:
-    """One leased generation. `resumed`: an earlier engine published part of it."""
+    """One leased generation. `resumed`: an earlier engine published part of it.
+
+    `reader` takes its text apart; None: its events are published as they are.
+    """
 
     claim: Claim
     log: Log
+    reader: AnswerReader | None = None
 
     @property
     def resumed(self) -> bool:

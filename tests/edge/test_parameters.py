@@ -17,7 +17,7 @@ from tests.edge.wire import CHAT, TEXT, Wire
 from tests.fakes.inference_api import FakeInference
 
 Says = Callable[..., FakeInference]
-NOT_OF_THIS_SERVER = ["parallel_tool_calls", "user", "metadata"]
+NOT_OF_THIS_SERVER = ["user", "metadata"]
 ALL_FIELDS = [
     *(set(ChatCompletionIn.model_fields) | set(CompletionIn.model_fields)),
     *NOT_OF_THIS_SERVER,
@@ -273,7 +273,6 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"samplers": [1]}, "samplers"),
         ({"model": 5}, "model"),
         # not in this version, and said so
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": {"type": "function"}}, "tool_choice"),
         ({"functions": [{}]}, "functions"),
@@ -443,7 +442,7 @@ async def test_bad_prompts(says: Says, wire: Wire, prompt: object, param: str) -
         ({"stop": 5}, "stop: must be text or a list of texts"),
         ({"stop": ["a", 5]}, "stop[1]: must be text"),
         ({"n_probs": MAX_NUM_PROBS + 1}, "n_probs: Input should be less than or equal to 20"),
-        ({"tools": [{}]}, "'tools' is not supported by this server"),
+        ({"functions": [{}]}, "'functions' is not supported by this server; use 'tools'"),
     ],
 )
 async def test_the_message_alone_names_the_field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from inference.models import Generation
-from inference.protocol.events import Cancelled, Delta, Failed, Finished, Started, Terminal, Usage
+from inference.protocol.events import (
+    CallRef,
+    Cancelled,
+    Delta,
+    Failed,
+    Finished,
+    Snapshot,
+    Started,
+    Terminal,
+    Usage,
+)
 from inference.queues.contract import Append, Queue
 from inference.registry import generations
 from llamaweb.lib.errors import BusyError, InvalidError, NotFoundError
@@ -235,3 +246,21 @@ def test_a_row_that_cannot_be_swept_hides_no_other(
     assert generations.generation_sweep()["stored"] == 1
     row.refresh_from_db()
     assert row.state == "finished"
+
+
+def test_calls_are_stored_each_as_a_run(queue: Queue, alice: Any) -> None:
+    row = generations.generation_create(owner=alice, request=owned(alice))
+    calls = (CallRef(0, "a", "clock", "complete"), CallRef(1, "b", "say", "broken"))
+    log = Snapshot(
+        5,
+        parts=(("content", "I look."), ("tool_call", "{}"), ("tool_call", '{"a": "x\0')),
+        calls=calls,
+        terminal=Finished("tool_calls"),
+    )
+    assert generations.generation_store(row.id, log)
+    row.refresh_from_db()
+    assert row.parts[0] == ["content", "I look."]
+    assert [(kind, json.loads(text)) for kind, text in row.parts[1:]] == [
+        ("tool_call", {"id": "a", "name": "clock", "arguments": "{}"}),
+        ("tool_call", {"id": "b", "name": "say", "arguments": '{"a": "x\N{REPLACEMENT CHARACTER}'}),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from conversations.edge.live.frames import StreamFrame
 from conversations.edge.live.stream import StreamFold, cursor_parse, cursor_text, runs_join
 from inference.api import START, Cursor, Position, Read
 from inference.protocol.events import (
+    CallRef,
     Cancelled,
     Delta,
     Entry,
@@ -164,3 +166,29 @@ def test_cursors_that_name_nothing_start_anew(text: str) -> None:
 
 def test_cursors_come_back_as_they_went() -> None:
     assert cursor_parse(cursor_text(Cursor(3, 44))) == Cursor(3, 44)
+
+
+CALLS: list[Event] = [
+    Delta("So", (1,)),
+    Delta("", (2,), kind="tool_call", call=CallRef(0, "a", "say")),
+    Delta('{"text": "é', (3,), kind="tool_call", call=CallRef(0)),
+    Delta('\\n"}', (4,), kind="tool_call", call=CallRef(0, end="complete")),
+    Delta("{}", (5,), kind="tool_call", call=CallRef(1, "b", "clock", "complete")),
+    Finished("tool_calls"),
+]
+
+
+@pytest.mark.parametrize("cut", range(len(CALLS) + 1))
+def test_calls_are_lines_of_json(cut: int) -> None:
+    """However much came as a snapshot, and however much behind it."""
+    log = entries(CALLS)
+    follow = StreamFold("c", "t", "g")
+    frames = follow.take(Read(Cursor(1, cut - 1), reset=fold(EMPTY, log[:cut])))
+    for entry in log[cut:]:
+        frames += follow.take(Read(Cursor(1, entry.seq), (entry,)))
+    (text, calls) = shown(frames)
+    assert text == ("content", "So")
+    assert [json.loads(line) for line in calls[1].splitlines()] == [
+        {"id": "a", "name": "say", "arguments": '{"text": "é\\n"}'},
+        {"id": "b", "name": "clock", "arguments": "{}"},
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from inference.protocol.events import (
+    CallRef,
     Cancelled,
     Delta,
     Failed,
@@ -46,8 +47,16 @@ deltas = st.builds(
     text,
     st.lists(number, max_size=3).map(tuple),
     st.integers(0, 3),
-    st.sampled_from(["content", "reasoning", "tool_call"]),
+    st.sampled_from(["content", "reasoning"]),
     st.lists(logprobs, max_size=2).map(tuple),
+) | st.builds(
+    Delta,
+    text,
+    st.lists(number, max_size=3).map(tuple),
+    kind=st.just("tool_call"),
+    call=st.builds(
+        CallRef, st.integers(0, 3), text, text, st.sampled_from([None, "complete", "broken"])
+    ),
 )
 terminals = st.one_of(
     st.builds(

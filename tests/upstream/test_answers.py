@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
-from inference.protocol.events import Cancelled, Delta, Failed, Finished, Progress, Started
+from inference.protocol.events import (
+    CallRef,
+    Cancelled,
+    Delta,
+    Failed,
+    Finished,
+    Progress,
+    Started,
+)
 from inference.protocol.fold import text_of
 from inference.protocol.params import Limits, SamplingParams
 from inference.protocol.requests import ChatPrompt, Message, TextPrompt
@@ -104,6 +110,7 @@ def test_reasoning_and_tool_calls(bench: UpstreamBench) -> None:
         {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "clock", "arguments": ""}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '{"zone":'}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '"utc"}'}}]},
+        {"tool_calls": [{"index": 1, "id": "c2", "function": {"name": "stop"}}]},
     ]
     frames = [chunk({"reasoning_content": "hm "}), chunk({"reasoning": "so"})]
     frames += [chunk({"content": "I look."}), *map(chunk, calls), chunk({}, finish="tool_calls")]
@@ -111,10 +118,10 @@ def test_reasoning_and_tool_calls(bench: UpstreamBench) -> None:
     bench.begin()
     log = bench.ended(bench.submit(generate()))
     assert log.parts[:2] == (("reasoning", "hm so"), ("content", "I look."))
-    kind, text = log.parts[2]
-    assert (kind, json.loads(text)) == (
-        "tool_call",
-        {"id": "c1", "name": "clock", "arguments": '{"zone":"utc"}'},
+    assert log.parts[2:] == (("tool_call", '{"zone":"utc"}'), ("tool_call", "{}"))
+    assert log.calls == (
+        CallRef(0, "c1", "clock", "complete"),
+        CallRef(1, "c2", "stop", "complete"),
     )
     assert isinstance(log.terminal, Finished)
     assert log.terminal.reason == "tool_calls"

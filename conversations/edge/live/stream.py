@@ -5,6 +5,7 @@ Token ids and probabilities stop here; clients get text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from conversations.edge.live.bounds import CHUNK_BYTES
@@ -22,9 +23,11 @@ from inference.protocol.events import (
     Started,
     Terminal,
 )
+from inference.protocol.fold import call_json
 
 MAX_CURSOR_INT = 2**53  # what Redis' scripts count exactly
 Run = tuple[DeltaKind, str]
+CALL_END = '"}'  # of the JSON line that a tool call is written as
 GONE = StreamEnd(state="gone", message="the text so far is lost; the stored answer follows")
 
 
@@ -90,7 +93,7 @@ class StreamFold:
         for entry in entries:
             event = entry.event
             if isinstance(event, Delta):
-                runs.append((event.kind, event.text))
+                runs.append((event.kind, _shown(event)))
             elif isinstance(event, Started):
                 self._cached = event.cached_tokens
                 prefill = self._prefill(event.cached_tokens, event.prompt_tokens)
@@ -112,7 +115,7 @@ class StreamFold:
             prefill = self._prefill(self._cached, snapshot.started.prompt_tokens)
         if snapshot.progress is not None:
             prefill = self._prefill(snapshot.progress.done, snapshot.progress.total)
-        pieces = _pieces(snapshot.parts) or [[]]
+        pieces = _pieces(_runs(snapshot)) or [[]]
         frames = []
         self._reset = True
         self.cursor = Cursor(at.incarnation, -1)
@@ -157,6 +160,26 @@ class StreamFold:
             prefill=prefill,
             end=end,
         )
+
+
+def _shown(delta: Delta) -> str:
+    """The text of a delta: a tool call is written as one line of JSON, as it comes."""
+    if delta.kind != "tool_call" or delta.call is None:
+        return delta.text
+    head = call_json(delta.call, "").removesuffix(CALL_END) if delta.call.id else ""
+    return head + _escaped(delta.text) + (CALL_END + "\n" if delta.call.end else "")
+
+
+def _runs(snapshot: Snapshot) -> Iterable[Run]:
+    """All runs so far, as the deltas would have made them."""
+    calls = iter(snapshot.calls)
+    for kind, text in snapshot.parts:
+        call = next(calls, None) if kind == "tool_call" else None
+        yield kind, _shown(Delta(text, (), kind=kind, call=call))
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _pieces(runs: Iterable[Run]) -> list[list[Run]]:

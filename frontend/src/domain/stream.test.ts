@@ -121,7 +121,8 @@ it("has the parts it will be stored as", () => {
       deltas: [
         ["reasoning", "hm"],
         ["content", "well"],
-        ["tool_call", call],
+        ["tool_call", `${call}\n`],
+        ["tool_call", `${call}\n`],
       ],
     }),
   ]);
@@ -129,6 +130,7 @@ it("has the parts it will be stored as", () => {
   expect(parts).toMatchObject([
     { type: "reasoning", text: "hm" },
     { type: "text", text: "well" },
+    { type: "tool_call", call_id: "1", name: "clock", arguments: "{}" },
     { type: "tool_call", call_id: "1", name: "clock", arguments: "{}" },
   ]);
   const half = takeAll([stream("1:0", { deltas: [["tool_call", '{"id"']] })]);

@@ -102,8 +102,10 @@ export function cursorsOf(streams: Streams): Record<string, string> {
 
 /** The text so far, as the parts it will be stored as. */
 export function partsOf(stream: Stream): PartOut[] {
-  return stream.runs.map(([kind, text]) =>
-    kind === "tool_call" ? toolCall(text) : part(kind === "content" ? "text" : kind, { text }),
+  return stream.runs.flatMap(([kind, text]) =>
+    kind === "tool_call"
+      ? text.split("\n").filter(Boolean).map(toolCall) // each a line of JSON
+      : [part(kind === "content" ? "text" : kind, { text })],
   );
 }
 

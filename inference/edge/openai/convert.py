@@ -22,6 +22,7 @@ from inference.edge.openai.messages import messages_of
 from inference.edge.openai.options import ReplyOptions, options_to_json
 from inference.edge.openai.prompt_bounds import refuse_too_much
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
+from inference.edge.openai.tools import answer_of, tools_of
 from inference.protocol.params import SamplingParams
 from inference.protocol.requests import (
     ChatPrompt,
@@ -41,7 +42,6 @@ MAX_CHOICES = 64  # prompts times n
 DEFAULT_TOP_LOGPROBS = 20
 MAX_KWARGS_CHARS = 64 * 1024
 MAX_TEXT_PARTS = 1024  # of a prompt of ids and texts; each is tokenised by itself
-REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
 ID_PREFIX = "chatcmpl-"
 
 
@@ -77,9 +77,16 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
         raise InvalidError("top_logprobs requires logprobs to be true", param="top_logprobs")
     messages = messages_of(body.messages)
     continues = _continues(body, messages)
+    tools_json = tools_of(body)
     prompt = ChatPrompt(
-        messages, template_kwargs_json=_template_kwargs(body), continue_final=continues
+        messages,
+        tools_json=tools_json,
+        template_kwargs_json=_template_kwargs(body),
+        continue_final=continues,
     )
+    answer = answer_of(body, tools_json)
+    if tools_json and body.grammar:
+        raise InvalidError("can't be combined with tools", param="grammar")
     num_probs = body.n_probs or 0
     shows_probs = body.logprobs or num_probs > 0
     if body.logprobs:
@@ -94,7 +101,8 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
     )
     # Zero rivals are asked for as one: the engine's 0 is "no probabilities at all".
     sampling = sampling_of(body, context.sampling, num_probs=max(num_probs, int(shows_probs)))
-    return _requests(body, context, [prompt], sampling, replace(options, top=num_probs))
+    requests = _requests(body, context, [prompt], sampling, replace(options, top=num_probs))
+    return [replace(request, answer=answer) for request in requests]
 
 
 def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRequest]:
@@ -104,6 +112,9 @@ def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRe
         InvalidError: naming the field, and the limit where there is one.
     """
     refuse_unsupported(body)
+    for name in ("tools", "tool_choice"):
+        if getattr(body, name) not in (None, [], "none", "auto"):
+            raise InvalidError("is possible in chats only", param=name)
     prompts = _prompts(body.prompt)
     num_probs = body.n_probs if body.n_probs is not None else (body.logprobs or 0)
     options = ReplyOptions(
@@ -196,10 +207,6 @@ def _template_kwargs(body: ChatCompletionIn) -> str | None:
     kwargs = dict(body.chat_template_kwargs or {})
     if not isinstance(kwargs.get("enable_thinking", True), bool):
         raise InvalidError("must be a boolean", param="chat_template_kwargs.enable_thinking")
-    if body.reasoning_format is not None and body.reasoning_format not in REASONING_FORMATS:
-        raise InvalidError(
-            f"must be one of {', '.join(REASONING_FORMATS)}", param="reasoning_format"
-        )
     if body.reasoning_effort == "none":
         kwargs.setdefault("enable_thinking", False)
     elif body.reasoning_effort is not None:

@@ -70,13 +70,11 @@ def refuse_unsupported(body: GenerationIn) -> None:
     Raises:
         InvalidError: naming the field.
     """
-    for name in ("tools", "functions", "json_schema"):
+    for name, instead in (("functions", "; use 'tools'"), ("json_schema", "")):
         if getattr(body, name):
-            raise InvalidError(f"'{name}' is not supported by this server", param=name)
+            raise InvalidError(f"'{name}' is not supported by this server{instead}", param=name)
     if body.json_schema is not None:  # {} asks for any object
         raise InvalidError("'json_schema' is not supported by this server", param="json_schema")
-    if body.tool_choice is not None and body.tool_choice not in ("none", "auto"):
-        raise InvalidError("tools are not supported by this server", param="tool_choice")
     _refuse_response_format(body.response_format)
     off: tuple[tuple[str, Any, Any], ...] = (
         ("reasoning_budget_tokens", body.reasoning_budget_tokens, -1),

@@ -56,7 +56,7 @@ def _num_chars(prompt: Prompt) -> int:
     if isinstance(prompt, TextPrompt):
         return len(prompt.text)
     if isinstance(prompt, ChatPrompt):
-        variables = len(prompt.template_kwargs_json or "")
+        variables = len(prompt.template_kwargs_json or "") + len(prompt.tools_json or "")
         return sum(map(_message_chars, prompt.messages)) + variables
     if isinstance(prompt, MixedPrompt):
         return sum(len(p) if isinstance(p, str) else CHARS_PER_TOKEN_ID for p in prompt.parts)

@@ -44,10 +44,10 @@ class ChoiceRenderer:
             chunk = self._chunk(_delta(self._index, _ROLE_DELTA))
             return [*self._role(), {**chunk, "prompt_progress": _progress(step)}]
         if isinstance(step, Piece):
-            name = _DELTA_NAMES.get(step.kind)
-            if name is None:
+            delta = _piece_delta(step)
+            if delta is None:
                 return []
-            choice = _delta(self._index, {name: step.text})
+            choice = _delta(self._index, delta)
             self._add_logprobs(choice, step.logprobs)
             return [*self._role(), self._chunk(choice)]
         if isinstance(step, End):
@@ -199,6 +199,8 @@ def _join_chat(choice: ChoiceRenderer, chunks: Sequence[Chunk]) -> Chunk:
     reasoning = "".join(c["delta"].get("reasoning_content", "") for c in mine)
     if reasoning:
         message["reasoning_content"] = reasoning
+    if calls := _joined_calls(mine):
+        message["tool_calls"] = calls
     out: Chunk = {
         "finish_reason": choice.end.reason,
         "index": choice.options.index,
@@ -225,6 +227,36 @@ _JOIN = {"chat": _join_chat, "text": _join_text}
 
 def _choices_of(choice: ChoiceRenderer, chunks: Sequence[Chunk]) -> list[Chunk]:
     return [c for chunk in chunks for c in chunk["choices"] if c["index"] == choice.options.index]
+
+
+def _piece_delta(piece: Piece) -> Chunk | None:
+    """What a piece says on the wire; None for the end of a tool call, which nothing stands for."""
+    if piece.kind != "tool_call":
+        return {_DELTA_NAMES[piece.kind]: piece.text}
+    call = piece.call
+    if call is None or not (call.id or piece.text):
+        return None
+    out: Chunk = {"index": call.index}
+    function: Chunk = {"arguments": piece.text}
+    if call.id:
+        out |= {"id": call.id, "type": "function"}
+        function = {"name": call.name, **function}
+    return {"tool_calls": [{**out, "function": function}]}
+
+
+def _joined_calls(choices: Sequence[Chunk]) -> list[Chunk]:
+    """The tool calls that the deltas are of."""
+    calls: list[Chunk] = []
+    arguments: list[list[str]] = []
+    for delta in (d for c in choices for d in c["delta"].get("tool_calls", ())):
+        if "id" in delta:
+            function = {"name": delta["function"]["name"]}
+            calls.append({"type": "function", "function": function, "id": delta["id"]})
+            arguments.append([])
+        arguments[delta["index"]].append(delta["function"]["arguments"])
+    for call, pieces in zip(calls, arguments, strict=True):
+        call["function"]["arguments"] = "".join(pieces)
+    return calls
 
 
 def _joined_logprobs(choices: Sequence[Chunk]) -> list[Chunk]:

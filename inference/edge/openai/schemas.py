@@ -150,10 +150,12 @@ class GenerationIn(WireSchema):
     preserved_tokens: Annotated[list[ShortText], Field(max_length=MAX_PRESERVED)] | None = None
     lora: FreeForm = None
 
-    # Known, but not in this version; refused where they ask for something (see convert).
+    # Of chats only; refused where a text completion asks for something.
     tools: FreeForm = None
-    functions: FreeForm = None
     tool_choice: FreeForm = None
+
+    # Known, but not in this version; refused where they ask for something (see convert).
+    functions: FreeForm = None
     response_format: FreeForm = None
     json_schema: FreeForm = None
     reasoning_budget_tokens: CountOrAll = -1
@@ -183,6 +185,7 @@ class ChatCompletionIn(GenerationIn):
     chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(_refuse_deep)] | None = None
     reasoning_effort: StrictStr | None = None
     reasoning_format: StrictStr | None = None
+    parallel_tool_calls: StrictBool | None = None
     add_generation_prompt: StrictBool | None = None
     continue_final_message: FreeForm = None
     echo: StrictBool = False

@@ -11,6 +11,7 @@ from typing import Any
 from inference.engine.upstream.events import UnreadableError
 from inference.engine.upstream.request import CHAT_PATH, estimated_tokens
 from inference.protocol.events import (
+    CallRef,
     Delta,
     DeltaKind,
     Event,
@@ -22,6 +23,7 @@ from inference.protocol.events import (
     Usage,
 )
 from inference.text.prompts import valid_text
+from llamaweb.lib.ids import new_id
 
 DONE = "[DONE]"
 MAX_TEXT_CHARS = 8 * 1024 * 1024  # of one answer, tool calls included
@@ -112,13 +114,10 @@ class AnswerReader:
         return events
 
     def end(self) -> list[Event]:
-        """What was held back until the end: whole tool calls, each a line of JSON."""
+        """What was held back until the end: whole tool calls; one without a name is none."""
         calls, self._calls = self._calls, {}
-        return [
-            Delta(json.dumps({"id": c.id, "name": c.name, "arguments": c.arguments}) + "\n", (),
-                  kind="tool_call")
-            for _, c in sorted(calls.items())
-        ]  # fmt: skip
+        named = [call for _, call in sorted(calls.items()) if call.name]
+        return [_call_delta(index, call) for index, call in enumerate(named)]
 
     def _progress(self, told: Any) -> list[Event]:
         """How far llama-server has read the prompt."""
@@ -183,6 +182,17 @@ class AnswerReader:
         self._num_tokens += estimated_tokens(text)
         if self._num_chars > MAX_TEXT_CHARS:
             raise UnreadableError(f"the answer has more than {MAX_TEXT_CHARS:,} characters")
+
+
+def _call_delta(index: int, call: _Call) -> Delta:
+    try:
+        is_whole = isinstance(json.loads(call.arguments or "{}"), dict)
+    except (ValueError, RecursionError):
+        is_whole = False
+    ref = CallRef(
+        index, call.id or new_id("call_"), call.name, "complete" if is_whole else "broken"
+    )
+    return Delta(call.arguments or "{}", (), kind="tool_call", call=ref)
 
 
 def usage_of(told: Mapping[str, Any]) -> Usage:

@@ -12,7 +12,14 @@ from inference.engine.adapters import chosen_scales
 from inference.engine.upstream.params import Fields, llama_server_fields, openai_fields
 from inference.protocol.events import Snapshot
 from inference.protocol.fold import text_of
-from inference.protocol.requests import ChatPrompt, GenerateRequest, Message, Prompt, TextPrompt
+from inference.protocol.requests import (
+    AnswerParams,
+    ChatPrompt,
+    GenerateRequest,
+    Message,
+    Prompt,
+    TextPrompt,
+)
 from inference.protocol.spec import UpstreamSpec
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError, NotSupportedError
@@ -95,6 +102,7 @@ class UpstreamPipeline:
         chosen_scales((), request.adapters)  # there are none here
         if isinstance(prompt, ChatPrompt):
             path, fields = CHAT_PATH, self._chat(prompt, request.sampling.num_probs)
+            fields |= self._answer_fields(prompt, request.answer)
         elif isinstance(prompt, TextPrompt):
             path, fields = TEXT_PATH, self._text(prompt, request.sampling.num_probs)
         else:
@@ -122,6 +130,9 @@ class UpstreamPipeline:
             prompt_tokens=_prompt_tokens(prompt),
             continues=(self._spec.continues or path == TEXT_PATH) and "grammar" not in fields,
         )
+
+    def reader(self, request: GenerateRequest, prepared: UpstreamRequest) -> None:
+        """None: what comes is taken apart already."""
 
     def count(self, prompt: Prompt, *, now_at: float = 0.0) -> int:
         """Not known here."""
@@ -154,13 +165,31 @@ class UpstreamPipeline:
                 param="messages",
             )
         fields: Fields = {"messages": [self._message(message) for message in prompt.messages]}
-        if prompt.tools_json:
-            fields["tools"] = json.loads(prompt.tools_json)
         if num_probs:
             fields |= {"logprobs": True, "top_logprobs": num_probs}
         if self._is_llama_server:
             fields["return_progress"] = True
         return fields | self._template_fields(prompt.template_kwargs_json)
+
+    def _answer_fields(self, prompt: ChatPrompt, answer: AnswerParams) -> Fields:
+        """Tools, and what the answer has to be; the defaults are left to the server."""
+        fields: Fields = {}
+        if self._is_llama_server and not answer.splits_reasoning:
+            fields["reasoning_format"] = "none"
+        if not prompt.tools_json:
+            return fields
+        tools = fields["tools"] = json.loads(prompt.tools_json)
+        if answer.tool_choice == "required":
+            fields["tool_choice"] = "required"
+        if answer.tool_name and self._is_llama_server:
+            # It takes no name: of one tool it has to call that one.
+            fields["tools"] = [t for t in tools if t["function"]["name"] == answer.tool_name]
+        elif answer.tool_name:
+            named = {"type": "function", "function": {"name": answer.tool_name}}
+            fields["tool_choice"] = named
+        if not answer.parallel_tool_calls:
+            fields["parallel_tool_calls"] = False
+        return fields
 
     def _text(self, prompt: TextPrompt, num_probs: int) -> Fields:
         if not prompt.text:

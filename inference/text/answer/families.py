@@ -88,6 +88,11 @@ class AnswerFormat:
             found += HARMONY_MARKERS
         return tuple(dict.fromkeys(filter(None, found)))
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all that is written is text."""
+        return not (self.calls or self.reasoning or self.silent or self.is_harmony)
+
     def opened_by(self, prompt: str) -> str:
         """The markup at the end of `prompt` that the answer goes on inside of, or ""."""
         tail = prompt.rstrip()
@@ -97,6 +102,10 @@ class AnswerFormat:
             if tail.endswith(opener.rstrip()):
                 return prompt[len(tail) - len(opener.rstrip()) :]
         return ""
+
+    def without_calls(self) -> AnswerFormat:
+        """The same where no tools are offered: there is nothing to call."""
+        return replace(self, calls=(), sections=(), closers=())
 
     def without_reasoning(self) -> AnswerFormat:
         """The same, reasoning being text, tags and all."""
