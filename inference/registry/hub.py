@@ -15,12 +15,13 @@ from urllib.parse import quote, urljoin
 
 from django.conf import settings
 
-from inference.registry.hub_choice import HubFile, choose, mmproj_of, shards_of
+from inference.registry.hub_choice import HubFile, choose, mains_of, mmproj_of, shards_of
 from llamaweb.lib.addresses import Allow
 from llamaweb.lib.errors import InvalidError, LlamawebError
 from llamaweb.lib.outbound import Response, UnreachableError, check_url, fetch
 
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+REPO_RE: Final = re.compile(rf"{NAME}/{NAME}")
 REFERENCE_RE: Final = re.compile(rf"(?P<repo>{NAME}/{NAME})(?::(?P<quant>[A-Za-z0-9._-]{{1,64}}))?")
 LINK_RE: Final = re.compile(r'<([^<>]{1,4096})>\s*;\s*rel="next"')
 REVISION_RE: Final = re.compile(r"[0-9a-f]{40}")
@@ -54,6 +55,53 @@ class HubModel:
         return f"{settings.HUB_URL}/{self.repo}/resolve/{self.revision}/{quote(file.path)}"
 
 
+@dataclass(frozen=True, slots=True)
+class HubChoice:
+    """A model of a repository by its first file. `model` None: it can't be fetched, `problem` says
+    why."""
+
+    path: str
+    quant: str
+    model: HubModel | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HubRepo:
+    """A repository at its newest commit, and the GGUF files in it."""
+
+    name: str
+    revision: str
+    files: tuple[HubFile, ...]
+
+    def model(self, main: HubFile) -> HubModel:
+        """The model whose first file is `main`.
+
+        Raises:
+            InvalidError: a shard is missing, or it is larger than is allowed.
+        """
+        shards, mmproj = shards_of(main, self.files), mmproj_of(main, self.files)
+        model = HubModel(self.name, main.quant, self.revision, shards, mmproj)
+        if model.size > settings.DOWNLOAD_MAX_BYTES:
+            raise InvalidError(
+                f"the model has {model.size:,} bytes; LLAMAWEB_DOWNLOAD_MAX_BYTES allows "
+                f"{settings.DOWNLOAD_MAX_BYTES:,}",
+                param="source",
+            )
+        return model
+
+    def choices(self) -> list[HubChoice]:
+        """All models in it, the smallest first."""
+        found = [self._choice(main) for main in mains_of(self.files)]
+        return sorted(found, key=lambda c: (c.model.size if c.model else 2**63, c.path))
+
+    def _choice(self, main: HubFile) -> HubChoice:
+        try:
+            return HubChoice(main.path, main.quant, self.model(main))
+        except InvalidError as error:
+            return HubChoice(main.path, main.quant, None, error.message)
+
+
 def is_reference(text: str) -> bool:
     """Whether `text` is user/repo or user/repo:QUANT, not the path of a file."""
     found = REFERENCE_RE.fullmatch(text)
@@ -71,26 +119,29 @@ def hub_model(reference: str) -> HubModel:
     found = REFERENCE_RE.fullmatch(reference)
     if found is None or not is_reference(reference):
         raise InvalidError("a model of the hub is named user/repository:QUANT", param="source")
-    repo = found["repo"]
+    repo = hub_repo(found["repo"])
+    return repo.model(choose(repo.files, found["quant"] or "", repo=repo.name))
+
+
+def hub_repo(name: str) -> HubRepo:
+    """What is in `user/repo`. Asks the hub, as `hub_model` does.
+
+    Raises:
+        InvalidError: no such repository, or one that needs a token.
+        UnreachableError, ForbiddenError: the hub can't be asked.
+    """
+    if not REPO_RE.fullmatch(name) or ".." in name:
+        raise InvalidError("a repository of the hub is named user/repository", param="source")
     try:
-        about = _object(_ask(f"{settings.HUB_URL}/api/models/{repo}")[0])
+        about = _object(ask(f"{settings.HUB_URL}/api/models/{name}")[0])
         if about.get("gated") and not settings.HUB_TOKEN:
             raise refusal(403)
         revision = str(about.get("sha", ""))
         if not REVISION_RE.fullmatch(revision):
             raise UnreachableError("the hub's answer names no revision")
-        files = list(_listing(repo, revision))
+        return HubRepo(name, revision, tuple(_listing(name, revision)))
     except InvalidError as error:
-        raise InvalidError(f"{repo}: {error.message}", param="source") from error
-    main = choose(files, found["quant"] or "", repo=repo)
-    model = HubModel(repo, main.quant, revision, shards_of(main, files), mmproj_of(main, files))
-    if model.size > settings.DOWNLOAD_MAX_BYTES:
-        raise InvalidError(
-            f"the model has {model.size:,} bytes; LLAMAWEB_DOWNLOAD_MAX_BYTES allows "
-            f"{settings.DOWNLOAD_MAX_BYTES:,}",
-            param="source",
-        )
-    return model
+        raise InvalidError(f"{name}: {error.message}", param="source") from error
 
 
 def hub_headers(url: str) -> dict[str, str]:
@@ -122,7 +173,7 @@ def _listing(repo: str, revision: str) -> Iterator[HubFile]:
     url = f"{settings.HUB_URL}/api/models/{repo}/tree/{revision}?recursive=1"
     num_seen = 0
     for _ in range(MAX_PAGES):
-        page, url = _ask(url)
+        page, url = ask(url)
         if not isinstance(page, list):
             raise UnreachableError("the hub's listing is none")
         num_seen += len(page)
@@ -160,8 +211,13 @@ def _is_harmless(path: str) -> bool:
     return path.lower().endswith(".gguf") and all(p and not p.startswith(".") for p in parts)
 
 
-def _ask(url: str) -> tuple[Any, str]:
-    """The hub's answer, and the address of its next page or ""."""
+def ask(url: str) -> tuple[Any, str]:
+    """The hub's answer, and the address of its next page or "".
+
+    Raises:
+        InvalidError: it refuses, or answers too much.
+        UnreachableError, ForbiddenError: it can't be asked, or answers nonsense.
+    """
     allow = Allow.of(settings.OUTBOUND_ALLOW)
     with fetch(url, allow=allow, total_s=ASK_S, headers=hub_headers(url)) as response:
         if response.status != 200:

@@ -41,6 +41,18 @@ class HubFile:
         found = QUANT_RE.findall(self.path[: -len(".gguf")])
         return str(found[-1]).upper() if found else ""
 
+    @property
+    def stem(self) -> str:
+        """Its name without quantization and shard: the same for all files of one model."""
+        shard = SHARD_RE.fullmatch(self.name)
+        name = shard["stem"] if shard is not None else self.name[: -len(".gguf")]
+        return QUANT_RE.sub("", name).lower()
+
+
+def mains_of(files: Sequence[HubFile]) -> list[HubFile]:
+    """The first file of every model, those with short paths first."""
+    return sorted((f for f in files if _is_main(f)), key=lambda f: (len(f.path), f.path))
+
 
 def choose(files: Sequence[HubFile], quant: str, *, repo: str) -> HubFile:
     """The first file of the model that is wanted: of that quantization, or of the usual one, or,
@@ -49,7 +61,7 @@ def choose(files: Sequence[HubFile], quant: str, *, repo: str) -> HubFile:
     Raises:
         InvalidError: there is none.
     """
-    mains = sorted((f for f in files if _is_main(f)), key=lambda f: (len(f.path), f.path))
+    mains = mains_of(files)
     if not mains:
         raise InvalidError(f"{repo} has no GGUF model", param="source")
     is_default = quant.lower() in DEFAULT_NAMES

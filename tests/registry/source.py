@@ -100,7 +100,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         is_same = self.headers.get("If-Range", self.source.etag) == self.source.etag
         if not (self.source.ranges and asked and is_same):
             return 200, 0
-        start = int(asked.removeprefix("bytes=").rstrip("-"))
+        start = int(asked.removeprefix("bytes=").partition("-")[0])
         return (206, start) if start < len(self.body) else (416, 0)
 
     def _send(self, status: int, start: int) -> None:
