@@ -27,7 +27,7 @@ from inference.engine.scheduler import PrefillScheduler, Work
 from inference.engine.sequence import Phase, Sequence
 from inference.engine.stats import EngineStats, StepRecord
 from inference.engine.stopping import Ended
-from inference.engine.threads import ThreadGovernor
+from inference.engine.threads import ThreadGovernor, ThreadsInUse
 from inference.engine.timings import PrefillPace
 from inference.engine.trace import Trace
 from inference.protocol.events import (
@@ -72,7 +72,7 @@ class Engine:
         self._shift = ContextShift(backend, self._cache, wanted=self._config.context_shift)
         if self._config.context_shift and not self._shift.is_on:
             logger.warning("this context can't be shifted: a full one ends the answer")
-        self._threads = threads
+        self._threads = ThreadsInUse(backend, threads)
         self._trace = trace
         self._stats = EngineStats()
         self._roster = Roster(
@@ -152,8 +152,7 @@ class Engine:
         """See `StepEngine.step`."""
         self._roster.step += 1
         started_ts = self._clock.monotonic()
-        if self._threads is not None and self._threads.look():
-            self._backend.use_threads(self._threads.num_threads)
+        self._threads.follow()
         self._gaps.close(self._active.values())
         self._begin_waiting()
         work = self._schedule()
@@ -178,7 +177,7 @@ class Engine:
             waiting=len(self._active) - running,
             free_slots=self.free_slots,
             shifts=self._shift.num_shifts,
-            threads=self._threads.num_threads if self._threads else self._backend.num_threads,
+            threads=self._threads.num,
             prefill_rate=self._pace.rate,
             graphs_reused=self._backend.graphs_reused,
             **self._cache.stats.as_mapping(),
@@ -193,6 +192,7 @@ class Engine:
         """See `StepEngine.close`."""
         for sequence in list(self._active.values()):
             self._roster.leave(sequence)
+        self._threads.close()
         if self._trace is not None:
             self._trace.close()
         self._picker.close()

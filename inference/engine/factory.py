@@ -22,7 +22,6 @@ from inference.engine.threads import ThreadGovernor
 from inference.engine.trace import Trace
 from inference.protocol.spec import EngineSpec
 from inference.text.tokenizer import Tokenizer
-from llamaweb.lib.clock import SystemClock
 from llamaweb.lib.cpus import CoreMeter, num_cores
 from llamaweb.lib.errors import FailedError, InvalidError
 
@@ -84,12 +83,11 @@ def _build_llama(spec: EngineSpec, on_load: OnLoad) -> tuple[TokenEngine, Tokeni
 def _threads(spec: EngineSpec, backend: Backend) -> ThreadGovernor | None:
     if not spec.yields_cores or backend.num_threads == 1:
         return None
-    return ThreadGovernor(
-        backend.num_threads,
-        cores=num_cores(),
-        used_by_others=CoreMeter().used_by_others,
-        clock=SystemClock(),
+    governor = ThreadGovernor(
+        backend.num_threads, cores=num_cores(), used_by_others=CoreMeter().used_by_others
     )
+    governor.start()
+    return governor
 
 
 def _build_custom(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:

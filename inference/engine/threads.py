@@ -4,52 +4,59 @@ The threads of a decode wait for each other by spinning. That is the fastest way
 own and the slowest on shared ones: a thread that was sent away holds up all others, which burn the
 cores that somebody else wants. So an engine gives up as many threads as others use cores, and takes
 them back when those are free again.
+
+The cores are watched all the time, also while there is nothing to compute: the first batch after a
+pause already has the right number, and so has one that takes seconds because it hadn't.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
-from llamaweb.lib.clock import Clock
+from inference.engine.backend import Backend
 
 LOOK_S = 0.25  # between two looks at the cores
 TAKEN_SHARE = 0.5  # of a core in use by others: computing without it is faster then
 FREE_SHARE = 0.25  # no more than that in use: it is worth having again
 LOOKS_TO_GIVE, LOOKS_TO_TAKE = 2, 4  # in a row; between the two nothing changes
+END_S = 2.0  # a look is over long before
 
 
 class ThreadGovernor:
-    """Decides from looks at the cores; `used_by_others` as `CoreMeter.used_by_others`."""
+    """Decides from looks at the cores; `used_by_others` as `CoreMeter.used_by_others`.
+
+    `start` makes a thread look every `LOOK_S`, until `close`.
+    """
 
     def __init__(
-        self,
-        most: int,
-        *,
-        cores: int,
-        used_by_others: Callable[[], float | None],
-        clock: Clock,
+        self, most: int, *, cores: int, used_by_others: Callable[[], float | None]
     ) -> None:
         self._most = most
         self._cores = cores
         self._used_by_others = used_by_others
-        self._clock = clock
-        self._looked_ts = clock.monotonic()
         self._looks = 0  # in a row that ask for fewer (below 0) or more threads
+        self._ends = threading.Event()
+        self._watch: threading.Thread | None = None
         self.num_threads = most
 
-    def look(self) -> bool:
-        """Look if it is time to; whether `num_threads` changed."""
-        now = self._clock.monotonic()
-        if now - self._looked_ts < LOOK_S:
-            return False
-        is_fresh = now - self._looked_ts < 2 * LOOK_S  # else it averages over a pause
-        self._looked_ts = now
-        used = self._used_by_others()
-        if used is None or not is_fresh:
-            return False
-        return self._judge(used)
+    def start(self) -> None:
+        """Look from now on."""
+        self._watch = threading.Thread(target=self._look_on, name="cores", daemon=True)
+        self._watch.start()
 
-    def _judge(self, used: float) -> bool:
+    def close(self) -> None:
+        """No more looks."""
+        self._ends.set()
+        if self._watch is not None:
+            self._watch.join(END_S)
+
+    def look(self) -> None:
+        """What others used since the last look changes `num_threads`, if it is the same a few
+        times in a row."""
+        used = self._used_by_others()
+        if used is None:
+            return
         before = self.num_threads
         fewer = self._fitting(used, TAKEN_SHARE)
         more = self._fitting(used, FREE_SHARE)
@@ -63,9 +70,37 @@ class ThreadGovernor:
                 self.num_threads, self._looks = more, 0
         else:
             self._looks = 0
-        return self.num_threads != before
+
+    def _look_on(self) -> None:
+        while not self._ends.wait(LOOK_S):
+            self.look()
 
     def _fitting(self, used: float, share: float) -> int:
         """Threads that find a core of which others use no more than `share`."""
         free = int(self._cores - used + share)
         return max(1, min(self._most, free))
+
+
+class ThreadsInUse:
+    """What a backend computes with: as many threads as its governor says, if it has one."""
+
+    def __init__(self, backend: Backend, governor: ThreadGovernor | None) -> None:
+        self.num = backend.num_threads
+        self._backend = backend
+        self._governor = governor
+
+    @property
+    def is_governed(self) -> bool:
+        """Whether the number may change."""
+        return self._governor is not None
+
+    def follow(self) -> None:
+        """Before a batch."""
+        if self._governor is not None and self._governor.num_threads != self.num:
+            self.num = self._governor.num_threads
+            self._backend.use_threads(self.num)
+
+    def close(self) -> None:
+        """Before the backend is closed."""
+        if self._governor is not None:
+            self._governor.close()

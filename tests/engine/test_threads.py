@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from inference.engine.engine import Engine
 from inference.engine.factory import build_engine
 from inference.engine.mock_backend import MockBackend
-from inference.engine.threads import LOOK_S, LOOKS_TO_GIVE, LOOKS_TO_TAKE, ThreadGovernor
+from inference.engine.threads import LOOKS_TO_GIVE, LOOKS_TO_TAKE, ThreadGovernor
 from inference.protocol.params import Limits
 from inference.protocol.spec import EngineSpec, MockSpec
-from llamaweb.lib.clock import ManualClock
 from tests.engine.driving import ask
+from tests.stack import wait_for
 
 
 class Cores:
@@ -19,15 +21,11 @@ class Cores:
 
     def __init__(self, most: int, cores: int) -> None:
         self.used: float | None = 0.0
-        self.clock = ManualClock()
-        self.governor = ThreadGovernor(
-            most, cores=cores, used_by_others=lambda: self.used, clock=self.clock
-        )
+        self.governor = ThreadGovernor(most, cores=cores, used_by_others=lambda: self.used)
 
-    def look(self, used: float | None, times: int = 1, pause_s: float = LOOK_S) -> int:
+    def look(self, used: float | None, times: int = 1) -> int:
         self.used = used
         for _ in range(times):
-            self.clock.advance(pause_s)
             self.governor.look()
         return self.governor.num_threads
 
@@ -65,27 +63,33 @@ def test_taken_back_when_the_core_stays_free() -> None:
     assert cores.look(0.1) == 2
 
 
-def test_a_look_over_a_pause_or_in_the_dark_says_nothing() -> None:
+def test_a_look_in_the_dark_says_nothing() -> None:
+    assert Cores(2, 2).look(None, 5) == 2
+
+
+def test_it_looks_by_itself_also_while_nothing_is_computed() -> None:
     cores = Cores(2, 2)
-    assert cores.look(2.0, 5, pause_s=10 * LOOK_S) == 2
-    assert cores.look(None, 5) == 2
-
-
-def test_no_look_before_its_time() -> None:
-    assert Cores(2, 2).look(2.0, 10, pause_s=LOOK_S / 20) == 2
+    cores.used = 1.0
+    cores.governor.start()
+    try:
+        wait_for("a thread is given up", lambda: cores.governor.num_threads == 1, 20.0)
+    finally:
+        cores.governor.close()
+    assert "cores" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_the_engine_computes_with_what_is_left() -> None:
     cores = Cores(2, 2)
     backend = MockBackend(MockSpec(reply="x" * 200))
+    backend.num_threads = 2
     asked: list[int] = []
     backend.use_threads = asked.append  # type: ignore[method-assign]
-    engine = Engine(backend, clock=cores.clock, threads=cores.governor)
+    engine = Engine(backend, threads=cores.governor)
     engine.add(ask("a", limits=Limits(max_tokens=100)))
-    cores.used = 1.0
-    for _ in range(LOOKS_TO_GIVE + 1):
-        cores.clock.advance(LOOK_S)
-        engine.step()
+    engine.step()
+    cores.look(1.0, LOOKS_TO_GIVE)
+    engine.step()
+    engine.step()
     assert asked == [1]
     assert engine.stats()["threads"] == 1
     engine.close()
@@ -95,5 +99,5 @@ def test_it_can_be_told_not_to() -> None:
     spec = EngineSpec("m", "e", "", "", engine_class="mock", yields_cores=False)
     engine, _ = build_engine(spec)
     assert isinstance(engine, Engine)
-    assert engine._threads is None
+    assert not engine._threads.is_governed
     engine.close()
