@@ -50,8 +50,9 @@ class ModelFile(models.Model):
     can take, or the reason why it can't be used. `signature`: of the file that was read. `etag`:
     what the source called the version that is being fetched. `bytes_done`: safely on the disk.
     `taken_by` and `heartbeat_at`: the job that fetches it, and its last sign of life.
-    `config_name`: the model that is made of it when it is ready, "" for none. `expected_sha256` and
-    `expected_size`: what a file on its way has to have; its `sha256` is set once that was checked.
+    `config_name`: the model that is made of it when it is ready, "" for none, with
+    `config_context_len` tokens a slot (0: the usual). `expected_sha256` and `expected_size`: what
+    a file on its way has to have; its `sha256` is set once that was checked.
     """
 
     class State(models.TextChoices):
@@ -104,6 +105,7 @@ class ModelFile(models.Model):
     template_facts = models.JSONField(default=dict, blank=True)
     signature = models.CharField(max_length=SIGNATURE_LEN, blank=True)
     config_name = models.CharField(max_length=MODEL_NAME_LEN, blank=True)
+    config_context_len = models.PositiveIntegerField(default=0)
     load_when_ready = models.BooleanField(default=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -155,6 +157,7 @@ class ModelConfig(ModelUse):
     the starter model). `wanted` is what an administrator asked for, and the supervisor brings
     about: `loaded` while there is room, `auto` from the first request that waits for it until
     others need the room, `drained` lets running answers end first, `unloaded` gives them seconds.
+    `restart_at`: when its engine was last to start anew.
     """
 
     class FlashAttention(models.TextChoices):
@@ -197,6 +200,7 @@ class ModelConfig(ModelUse):
     is_pinned = models.BooleanField(
         _("pinned"), default=False, help_text=_("never unloaded for another model")
     )
+    restart_at = models.DateTimeField(null=True, blank=True, editable=False)
     num_slots = models.PositiveIntegerField(
         _("slots"),
         default=4,

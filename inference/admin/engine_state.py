@@ -46,14 +46,16 @@ def engines_state() -> dict[str, Any]:
                 found = (queue.engines(config.name), queue.load(config.name))
             except UnavailableError as away:
                 error = away.message
-        models.append(_model(config, *(found or ((), None))))
-    _name_owners(models)
+        models.append(model_state(config, *(found or ((), None))))
+    name_owners(owners_of(models))
     return {"models": models, "error": error}
 
 
-def _model(
+def model_state(
     config: ModelConfig, statuses: tuple[EngineStatus, ...], load: Load | None
 ) -> dict[str, Any]:
+    """One model with what `statuses` say of its engines; owners of waiting requests by their keys,
+    see `name_owners`."""
     engines = [s for s in statuses if s.engine_id != SUPERVISOR_ID and s.state != "stopped"]
     told = [s for s in statuses if s.engine_id == SUPERVISOR_ID and not s.is_silent]
     shown = [_engine(status) for status in engines]
@@ -75,6 +77,9 @@ def _model(
             "on_demand": can_wait(config),
             "drain": is_served(config),
             "unload": can_unload(config),
+            "restart": is_served(config) and bool(engines or _log(engines, told)),
+            "pin": not config.is_pinned,
+            "unpin": config.is_pinned,
         },
         "engines": shown,
         "queue": None if load is None else _queue(load),
@@ -115,7 +120,7 @@ def _state(config: ModelConfig, engines: list[EngineStatus], told: list[EngineSt
 
 
 def _engine(status: EngineStatus) -> dict[str, Any]:
-    numbers = {name: _number(status.info.get(name, 0)) for name in NUMBERS}
+    numbers = {name: number_of(status.info.get(name, 0)) for name in NUMBERS}
     prompt = numbers["cached_tokens"] + numbers["prompt_tokens"]
     return {
         "id": status.engine_id,
@@ -127,7 +132,8 @@ def _engine(status: EngineStatus) -> dict[str, Any]:
     }
 
 
-def _number(value: float | int | str) -> float | int:
+def number_of(value: float | int | str) -> float | int:
+    """A number of a heartbeat; 0 for anything else."""
     return value if isinstance(value, int | float) else 0
 
 
@@ -142,9 +148,13 @@ def _queue(load: Load) -> dict[str, Any]:
     }
 
 
-def _name_owners(models: list[dict[str, Any]]) -> None:
-    """The users' names in place of their keys; one query."""
-    owners = [item for model in models if model["queue"] for item in model["queue"]["owners"]]
+def owners_of(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those who wait, of all models."""
+    return [item for model in models if model["queue"] for item in model["queue"]["owners"]]
+
+
+def name_owners(owners: list[dict[str, Any]]) -> None:
+    """Give each item beside its "owner" key a "name": the user's, or the key; one query."""
     ids = {int(text) for item in owners if (text := item["owner"].removeprefix("user:")).isdigit()}
     names = dict(get_user_model().objects.filter(pk__in=ids).values_list("pk", "username"))
     for item in owners:

@@ -17,8 +17,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
+from inference.admin.add_ways import may_upload
 from inference.admin.file_facts import facts_html, parts_html, summary, templates_html
-from inference.admin.upload_views import may_upload, upload_urls
+from inference.admin.upload_views import upload_urls
 from inference.models import ModelFile
 from inference.registry.config_services import model_config_of
 from inference.registry.download_file import UPLOADED

@@ -14,6 +14,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 
+from inference.admin.add_ways import add_ways
+from inference.admin.hub_views import hub_urls
 from inference.admin.measurements import measurement_lines
 from inference.admin.memory_lines import memory_html, memory_view
 from inference.admin.model_forms import (
@@ -43,6 +45,7 @@ from inference.registry.wanted import (
     model_load,
     model_on_demand,
     model_pin_set,
+    model_restart,
     model_unload,
 )
 from llamaweb.accounts.admin_base import Act, Admin, display, who
@@ -69,6 +72,13 @@ def _pin(request: HttpRequest, config: ModelConfig) -> str:
 def _unpin(request: HttpRequest, config: ModelConfig) -> str:
     model_pin_set(config=config, is_pinned=False, **who(request))
     return gettext("%(name)s may be unloaded for another model.") % {"name": config.name}
+
+
+def _restart(request: HttpRequest, config: ModelConfig) -> str:
+    model_restart(config=config, **who(request))
+    return gettext(
+        "%(name)s is restarted: answers get a minute to end, the rest goes on in the new engine."
+    ) % {"name": config.name}
 
 
 def _drain(request: HttpRequest, config: ModelConfig) -> str:
@@ -100,6 +110,7 @@ ACTS = (
     Act("unpin", _("Unpin"), _unpin, is_open=lambda c: c.is_pinned),
     Act("default", _("Make it the default"), _make_default, is_open=lambda c: not c.is_default),
     Act("measure", _("Measure again"), _measure, is_open=can_measure),
+    Act("restart", _("Restart"), _restart, is_open=is_served),
     Act("drain", _("Drain"), _drain, is_open=is_served),
     Act(
         "unload",
@@ -171,10 +182,11 @@ class ModelConfigAdmin(Admin):
         ]
 
     def get_urls(self) -> list[URLPattern]:
-        """One more address: the memory that what is typed would need."""
+        """More addresses: the memory that what is typed would need, and the hub."""
         view = self.admin_site.admin_view(self.memory_view)
         return [
             path("<int:pk>/memory/", view, name="inference_modelconfig_memory"),
+            *hub_urls(self.admin_site),
             *super().get_urls(),
         ]
 
@@ -247,13 +259,15 @@ class ModelConfigAdmin(Admin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """See `Admin.form_view`."""
+        """See `Admin.form_view`; beside the form that adds, the other ways to add."""
         show = super().changeform_view
+        ways = add_ways(request, self.admin_site, but="path") if object_id is None else []
+        extra = {"ways": ways, **(extra_context or {})}
         return self.form_view(
             request,
             object_id,
             gettext("Add a model"),
-            lambda told: show(request, object_id, form_url, told | (extra_context or {})),
+            lambda told: show(request, object_id, form_url, told | extra),
         )
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -13,9 +13,10 @@ from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from inference.models import ModelConfig, ModelFile
+from inference.admin.add_ways import add_ways, may_upload
+from inference.models import ModelFile
 from inference.registry.uploads import piece_bytes, upload_start, upload_write
-from llamaweb.accounts.admin_base import has_permission, who
+from llamaweb.accounts.admin_base import who
 from llamaweb.lib.errors import LlamawebError, NotFoundError
 
 NO_STORE = {"Cache-Control": "no-store"}
@@ -51,12 +52,6 @@ def upload_urls(site: AdminSite) -> list[URLPattern]:
     ]
 
 
-def may_upload(request: HttpRequest) -> bool:
-    """Whoever may add models and change their files."""
-    may_add = has_permission(request, ModelConfig, "add")
-    return may_add and has_permission(request, ModelFile, "change")
-
-
 def upload_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
     """The form."""
     if not may_upload(request):
@@ -66,6 +61,7 @@ def upload_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
         "title": _("Upload a model"),
         "start_url": reverse(f"{site.name}:inference_modelfile_upload_start"),
         "piece_url": reverse(f"{site.name}:inference_modelfile_piece", args=[0]),
+        "ways": add_ways(request, site, but="upload"),
         "files_url": reverse(f"{site.name}:inference_modelfile_changelist"),
         "words": {"lost": _("The connection is lost; trying again."), "failed": _("It failed.")},
     }

@@ -140,7 +140,13 @@ def model_config_add(
 
 
 def config_of_file(
-    file: ModelFile, *, name: str, load: bool, actor: User | None, address: str | None = None
+    file: ModelFile,
+    *,
+    name: str,
+    load: bool,
+    context_len: int = 0,
+    actor: User | None,
+    address: str | None = None,
 ) -> ModelConfig:
     """A model of a `ready` file, under a checked name; in a transaction.
 
@@ -156,6 +162,7 @@ def config_of_file(
         wanted=Wanted.LOADED if load else Wanted.ON_DEMAND,
         is_default=not ModelConfig.objects.filter(is_default=True).exists(),
         num_slots=settings.ENGINE_SLOTS,
+        context_len=context_len,
         threads=settings.ENGINE_THREADS,
         gpu_layers=settings.GPU_LAYERS,
         kv_layout=settings.ENGINE_KV,

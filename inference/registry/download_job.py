@@ -220,10 +220,16 @@ class _Job:
         row = ModelFile.objects.select_related("created_by").get(pk=self.row.pk)
         if not row.config_name:
             return
-        name, load = row.config_name, row.load_when_ready
+        name = row.config_name
         try:
             name_check(name)
-            config_of_file(row, name=name, load=load, actor=row.created_by)
+            config_of_file(
+                row,
+                name=name,
+                load=row.load_when_ready,
+                context_len=row.config_context_len,
+                actor=row.created_by,
+            )
         except InvalidError as error:
             message = f"no model was made of it: {error.message}"[:ERROR_LEN]
             ModelFile.objects.filter(pk=row.pk).update(error=message)

@@ -56,6 +56,16 @@ class Source:
     size: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is made of a download: files called `label`, a model called `name`."""
+
+    label: str
+    name: str
+    load: bool
+    context_len: int = 0
+
+
 def model_download_start(
     *,
     url: str,
@@ -81,7 +91,8 @@ def model_download_start(
     sources = [Source(first, sha256=sha256), *(Source(one, Role.SHARD) for one in others)]
     match = SHARD_RE.fullmatch(source_name(url))
     label = match["stem"] if match is not None else ""
-    return _start(sources, label=label, name=name, load=load, actor=actor, address=address)
+    wanted = _Wanted(label=label, name=name, load=load)
+    return _start(sources, wanted, actor=actor, address=address)
 
 
 def hub_download_start(
@@ -89,10 +100,12 @@ def hub_download_start(
     model: HubModel,
     name: str,
     load: bool = False,
+    context_len: int = 0,
     actor: User | None = None,
     address: str | None = None,
 ) -> ModelFile:
-    """Fetch all files of a hub's model; when they are there, make a model called `name` of it.
+    """Fetch all files of a hub's model; when they are there, make a model called `name` of it, with
+    `context_len` tokens a slot (0: the usual).
 
     Raises:
         InvalidError: the name can't be used; too many downloads.
@@ -106,7 +119,8 @@ def hub_download_start(
         beside = model.mmproj
         sources.append(Source(model.url(beside), Role.MMPROJ, beside.sha256, beside.size))
     label = f"{model.repo.partition('/')[2]}-{model.quant}"
-    return _start(sources, label=label, name=name, load=load, actor=actor, address=address)
+    wanted = _Wanted(label=label, name=name, load=load, context_len=context_len)
+    return _start(sources, wanted, actor=actor, address=address)
 
 
 def model_download_pause(
@@ -206,15 +220,10 @@ def _shard_urls(url: str) -> list[str]:
 
 
 def _start(
-    sources: Sequence[Source],
-    *,
-    label: str,
-    name: str,
-    load: bool,
-    actor: User | None,
-    address: str | None,
+    sources: Sequence[Source], wanted: _Wanted, *, actor: User | None, address: str | None
 ) -> ModelFile:
     """Rows of a download; the first source is the file that is loaded."""
+    name = wanted.name
     if not names_differ([source.url for source in sources]):
         raise InvalidError("two of the model's files have the same name", param="source")
     with transaction.atomic():
@@ -224,9 +233,15 @@ def _start(
             raise InvalidError("a model of this name is being downloaded", param="name")
         if waiting.count() >= MAX_WAITING:
             raise InvalidError(f"{MAX_WAITING} downloads wait already; cancel one first")
-        file = _row(sources[0], config_name=name, load_when_ready=load, created_by=actor)
+        file = _row(
+            sources[0],
+            config_name=name,
+            config_context_len=wanted.context_len,
+            load_when_ready=wanted.load,
+            created_by=actor,
+        )
         if len(sources) > 1:
-            file.label = f"{harmless(label) or 'model'}-{file.pk}"
+            file.label = f"{harmless(wanted.label) or 'model'}-{file.pk}"
             file.save(update_fields=["label"])
             for source in sources[1:]:
                 _row(source, main=file, created_by=actor)

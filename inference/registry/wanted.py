@@ -1,4 +1,4 @@
-"""What an administrator wants of engines: load, load on demand, pin, drain, unload.
+"""What an administrator wants of engines: load, load on demand, pin, restart, drain, unload.
 
 Each act and its audit event share one transaction; the supervisor reads what is wanted every
 second. `updated_at` stays as it is: a new one restarts the engine.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from inference.models import ModelConfig
 from inference.registry.files import ready_check
@@ -68,6 +69,30 @@ def model_pin_set(
         ModelConfig.objects.filter(pk=row.pk).update(is_pinned=is_pinned)
         action = AuditAction.MODEL_PINNED if is_pinned else AuditAction.MODEL_UNPINNED
         audit_record(action=action, actor=actor, target=row, address=address, name=row.name)
+    return True
+
+
+def model_restart(
+    *, config: ModelConfig, actor: User | None = None, address: str | None = None
+) -> bool:
+    """Have its engine start anew. What runs gets a minute to end; the rest goes on in the next
+    engine, nothing is lost. One that isn't in memory stays out until it is asked.
+
+    Raises:
+        InvalidError: it is disabled, drained or unloaded.
+    """
+    with transaction.atomic():
+        row = ModelConfig.objects.select_for_update().get(pk=config.pk)
+        if not row.is_enabled or row.wanted not in SERVED:
+            raise InvalidError(f"{row.name} isn't to be loaded; load it instead")
+        ModelConfig.objects.filter(pk=row.pk).update(restart_at=timezone.now())
+        audit_record(
+            action=AuditAction.MODEL_RESTARTED,
+            actor=actor,
+            target=row,
+            address=address,
+            name=row.name,
+        )
     return True
 
 

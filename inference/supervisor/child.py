@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 log = logging.getLogger(__name__)
 
 LOG_TAIL_LINES = 50
 LOG_LINE_LEN = 500
+TOLD_LINES, TOLD_LEN = 40, 4000  # of a living child's log: lines, and characters in all
 MAX_ANSWER_BYTES = 64 * 1024
 JOIN_S = 1.0
 # What a child inherits: how to find its libraries and how to spin, no settings, no secrets.
@@ -37,6 +39,12 @@ def scrubbed_environment() -> dict[str, str]:
     # ggml would start a debugger on itself when it aborts: slow, and its output holds prompts.
     quiet = {"GGML_NO_BACKTRACE": "1"}
     return {**kept, **quiet, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+def text_of(log_tail: Sequence[str]) -> str:
+    """The last lines as one text, no line cut."""
+    text = "\n".join(log_tail[-TOLD_LINES:])
+    return text if len(text) <= TOLD_LEN else text[-TOLD_LEN:].partition("\n")[2]
 
 
 class ChildProcess:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from inference.models import ModelConfig
 from inference.protocol.spec import EXIT_UNSERVABLE
 from inference.queues.contract import SUPERVISOR_ID, Beat, EngineStatus, Queue
+from inference.supervisor.child import text_of
 from inference.supervisor.credentials import engine_redis_url
 from inference.supervisor.engine_process import EngineProcess
 from inference.supervisor.machine import this_machine
@@ -37,6 +38,7 @@ WATCHDOG_LOOKS = 60  # looks (one a second) without a step or a sign of life: it
 STOP_S = 6.0  # an engine that hasn't drained by then is killed
 KILL_S = 2.0
 DRAIN_S = 2 * 3600.0  # what runs has a deadline of its own; an engine that outlives all is killed
+RENEW_S = 60.0  # before a restart what runs gets so long; the rest goes on in the next engine
 TOLD_LINES = 12  # of the log of an engine that ended badly
 NO_NUMBERS: Mapping[str, int] = {}
 TRIED = "llama"  # the engine class whose models are tried and measured
@@ -69,6 +71,7 @@ class SupervisedEngine:
         self._is_placed = is_placed
         self._is_ready = False
         self._leaves_ts: float | None = None
+        self._renews_ts: float | None = None
         self._queue = queue
         self._seat = seat
         self._process: EngineProcess | None = None
@@ -109,7 +112,8 @@ class SupervisedEngine:
     @property
     def state(self) -> State:
         """What it does with its place in memory; "loading" also between a crash and the start."""
-        if self.is_running and (self._leaves_ts is not None or self._ends_ts is not None):
+        ends = (self._leaves_ts, self._ends_ts, self._renews_ts)
+        if self.is_running and any(ts is not None for ts in ends):
             return "draining"
         if not self._is_placed:
             return "off"
@@ -142,6 +146,16 @@ class SupervisedEngine:
         else:
             self._leaves_ts = now + STOP_S
             self._process.terminate()
+
+    def renew(self, now: float) -> None:
+        """Restart its engine in its place: what runs gets `RENEW_S`, what is left goes on in the
+        next one. One that is down is started without waiting."""
+        if self._process is None:
+            self._start_ts = now
+            self.restart = replace(self.restart, is_unservable=False, failed_loads=0)
+        elif self._leaves_ts is None and self._ends_ts is None and self._renews_ts is None:
+            self._renews_ts = now + (RENEW_S if self._is_ready else 0.0)
+            self._process.drain()
 
     def observe(self, statuses: Sequence[EngineStatus], now: float) -> None:
         """Learn from the heartbeats whether its engine is ready."""
@@ -196,6 +210,7 @@ class SupervisedEngine:
                     "reason": reason,
                     "failures": self.restart.failures,
                     "log": "\n".join(self.log_tail[-TOLD_LINES:]),
+                    "tail": text_of(self._process.log_tail) if self._process is not None else "",
                     **self.counts,
                     **numbers,
                 },
@@ -262,14 +277,20 @@ class SupervisedEngine:
     def _look_at_engine(self, process: EngineProcess, now: float) -> None:
         code = process.poll()
         if code is None:
-            if any(ts is not None and now > ts for ts in (self._ends_ts, self._leaves_ts)):
+            late_ts = self._renews_ts + STOP_S if self._renews_ts is not None else None
+            if any(ts is not None and now > ts for ts in (self._ends_ts, self._leaves_ts, late_ts)):
                 process.kill()
+            elif self._renews_ts is not None and now > self._renews_ts:
+                process.terminate()
             return
         self.observe(self._queue.engines(self.config.name), now)
         held = self._gone(process, code)
         self._process = None
         if self._leaves_ts is not None:
             self._left()
+            return
+        if self._renews_ts is not None:  # however it ended: that was asked for
+            self._renews_ts, self._start_ts, self._is_ready = None, now, False
             return
         self._exited(process, code, now, was_ready=self._is_ready or bool(held))
         self._is_ready = False
@@ -278,7 +299,7 @@ class SupervisedEngine:
             self.tell()
 
     def _left(self) -> None:
-        self._leaves_ts = None
+        self._leaves_ts = self._renews_ts = None
         self._is_placed = self._is_ready = False
         log.info("model %s: its engine has left", self.config.name)
 

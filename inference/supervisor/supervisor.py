@@ -89,8 +89,11 @@ class Supervisor:
             if config is None or config.updated_at != engine.config.updated_at:
                 log.info("model %s: its engine ends", engine.config.name)
                 self._ending.append(self._engines.pop(pk))
-            else:
-                engine.config = config  # whether it is wanted or pinned restarts nothing
+                continue
+            if config.restart_at != engine.config.restart_at:
+                log.info("model %s: its engine is restarted", config.name)
+                engine.renew(now)
+            engine.config = config  # whether it is wanted or pinned restarts nothing
         for engine in self._ending:
             config = enabled.get(engine.config.pk)
             if config is not None and config.wanted == Wanted.DRAINED:

@@ -13,6 +13,7 @@ from inference.engine.adapters import told
 from inference.engine.contract import RemoteEngine, StepEngine
 from inference.engine.loading import LoadStoppedError
 from inference.engine.serving import Pipeline, build_serving
+from inference.protocol.slot_uses import encode_slot_uses
 from inference.protocol.spec import EngineSpec
 from inference.queues.contract import Queue, QueueConfig
 from inference.worker.heartbeat import Heartbeat
@@ -21,6 +22,7 @@ from inference.worker.intake import Intake
 from inference.worker.loop import Loop
 from inference.worker.outlet import Outlet
 from inference.worker.running import RunningSet
+from inference.worker.slot_uses import slot_uses
 from inference.worker.vitals import LoadProgress, Vitals
 from llamaweb.lib.clock import SystemClock
 from llamaweb.lib.errors import UnavailableError
@@ -169,6 +171,7 @@ class Worker:
             "max_context": self._engine.max_context,
             "num_slots": self._spec.num_slots,
             "engine_class": self._spec.engine_class,
+            "slots": encode_slot_uses(slot_uses(self._running)),
             **({"adapters": told(adapters)} if adapters else {}),
             **({"reason": self._trouble} if self._trouble else {}),
         }

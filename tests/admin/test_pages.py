@@ -24,7 +24,8 @@ def pages(rows: dict[str, Any]) -> list[str]:
     rows = rows | {"accounts.auditevent": AuditEvent.objects.latest("id").pk}
     found = [address(label) for label in MODELS]
     found += [address(label, pk, "change") for label, pk in rows.items()]
-    return [*OTHER, *found]
+    engine = f"/admin/engines/{rows['inference.modelconfig']}/"
+    return [*OTHER, engine, f"{engine}state/", *found]
 
 
 def opened(client: Client, url: str) -> tuple[int, str]:
@@ -122,7 +123,7 @@ def test_a_viewer_changes_nothing(
         assert client.post(address(label, pk, "change"), {"name": "x"}).status_code == 403
         for action in ("load", "revoke", "cancel", "deactivate", "delete_selected"):
             client.post(address(label), {"action": action, "_selected_action": [pk], "post": "yes"})
-    for act in ("load", "drain", "unload"):
+    for act in ("load", "pin", "restart", "drain", "unload"):
         pk = rows["inference.modelconfig"]
         assert client.post(f"/admin/engines/{pk}/{act}/").status_code == 403
     assert AuditEvent.objects.count() == before
@@ -162,8 +163,11 @@ def test_german(admin: Client, rows: dict[str, Any]) -> None:
     for url, text in (
         ("/admin/", "Zurück zum Chat"),
         ("/admin/engines/", "Entladen"),
+        ("/admin/engines/{inference.modelconfig}/", "Neu starten"),
+        ("/admin/inference/modelconfig/hub/", "durchsuchen"),
         ("/admin/inference/modelconfig/add/", "Modell hinzufügen"),
         ("/admin/accounts/auditevent/", "Schlüssel"),
     ):
+        url = url.replace("{inference.modelconfig}", str(rows["inference.modelconfig"]))
         page = admin.get(url, headers={"Accept-Language": "de"}).content.decode()
         assert text in page, url

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.browser import screenshots_admin
 from tests.browser.chromium import ROOT, chromium
 from tests.browser.looks import LOOKS, Look
 from tests.browser.people import ask, sign_in
@@ -47,6 +48,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.png"):
         old.unlink()
+    screenshots_admin.main()
     with (
         tempfile.TemporaryDirectory(prefix="llamaweb-screenshots-") as name,
         Stack(Path(name) / "data", env={"LLAMAWEB_MOCK_REPLY": REPLY}) as stack,
@@ -92,17 +94,6 @@ def _draw_app(page: Page, stack: Stack, look: Look) -> None:
     expect(page.locator("#keys")).to_be_visible()
     page.evaluate(SHOW_PORT, [str(stack.port), str(SHOWN_PORT)])
     _draw(page, "settings", look)
-    if look.width in ADMIN_WIDTHS:
-        _draw_admin(page, stack, look)
-
-
-def _draw_admin(page: Page, stack: Stack, look: Look) -> None:
-    page.goto(f"{stack.base_url}/admin/inference/modelconfig/")
-    expect(page.locator("#result_list")).to_contain_text("mock")
-    _draw(page, "models", look)
-    page.goto(f"{stack.base_url}/admin/engines/")
-    expect(page.locator("section.lw-model")).to_contain_text("ready")
-    _draw(page, "engines", look)
 
 
 def _draw(page: Page, view: str, look: Look) -> None:
@@ -118,7 +109,6 @@ def path_of(view: str, look: Look) -> Path:
 
 # From this width on the list of chats is always there.
 MIN_SIDEBAR_PX = 961
-ADMIN_WIDTHS = (390, 1440)
 SHOW_PORT = """([port, shown]) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.browser.axe import serious
 from tests.browser.journey import ANSWER_MS, DESK, RECONNECT_MS, Chat, words
 from tests.registry import gguf_files
+from tests.registry.hub_source import Hub, found
+from tests.registry.source import Source
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(300)]
@@ -20,6 +23,17 @@ LONG = words(300)
 
 # One slot and a slow engine: somebody has to wait.
 ENV = {"LLAMAWEB_ENGINE_SLOTS": "1", "LLAMAWEB_MOCK_DELAY_MS": "25"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hub() -> Iterator[Hub]:
+    """The hub that this module's server asks."""
+    with Source() as source:
+        asked = {"LLAMAWEB_HUB_URL": source.origin, "LLAMAWEB_OUTBOUND_ALLOW": "127.0.0.1"}
+        ENV.update(asked)
+        yield Hub(source)
+        for name in asked:
+            del ENV[name]
 
 
 def admin_page(chat: Chat, path: str) -> Page:
@@ -103,6 +117,67 @@ def test_engines_show_slots_and_who_waits(alice: Chat, browser: Browser, stack: 
     expect(mock).to_contain_text("Nobody waits.")
     expect(mock).to_contain_text("0/1")
     bob.page.context.close()
+
+
+def test_one_model_in_detail(alice: Chat, browser: Browser, stack: Stack) -> None:
+    engines = admin_page(alice, "/admin/engines/")
+    card(engines, "mock").get_by_role("link", name="mock").click()
+    expect(engines).to_have_url(re.compile(r"/admin/engines/1/$"))
+    slots = engines.locator("[data-f=slots] tr")
+    expect(slots).to_have_text([re.compile("^free")])
+    expect(engines.locator("[data-f=log-lines]")).to_contain_text("loaded in")
+    assert serious(engines) == []
+    alice.send(LONG)
+    alice.wait_writing()
+    expect(slots.first).to_contain_text(re.compile("answer *alice"))
+    expect(slots.first.locator("td").nth(4)).to_have_text(re.compile(r"^[1-9]"))
+    expect(engines.locator("[data-f=decode]")).to_have_text(re.compile(r"^[1-9]"))
+    expect(engines.locator("[data-f=cache] tr")).to_have_count(3)
+    first = engines.locator("[data-f=id]").text_content()
+    engines.get_by_role("button", name="Restart").click()
+    expect(engines.locator("#engine-notice")).to_contain_text("a minute to end")
+    expect(engines.locator("[data-f=state]")).to_have_text("draining", timeout=RECONNECT_MS)
+    alice.press("Stop")
+    expect(engines.locator("[data-f=state]")).to_have_text("ready", timeout=RECONNECT_MS)
+    expect(engines.locator("[data-f=id]")).not_to_have_text(str(first), timeout=RECONNECT_MS)
+    engines.get_by_role("button", name="Pin", exact=True).click()
+    expect(engines.locator("[data-f=pinned]")).to_be_visible()
+    engines.get_by_role("button", name="Unpin").click()
+    expect(engines.locator("[data-f=pinned]")).to_be_hidden()
+
+
+def test_a_model_of_the_hub_is_found_chosen_paused_and_fetched(alice: Chat, hub: Hub) -> None:
+    body = gguf_files.model(num_values=1_500_000)
+    hub.add(**{"t-Q4_K_M.gguf": body, "t-Q8_0-00001-of-00002.gguf": b"x"})
+    hub.finds(found(hub.repo))
+    page = admin_page(alice, ADD)
+    page.get_by_role("link", name="Search the hub").click()
+    page.get_by_label(re.compile("^Search")).fill("tiny")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.locator(".lw-found")).to_contain_text("268M parameters")
+    assert serious(page) == []
+    page.get_by_role("link", name=hub.repo).click()
+    choices = page.get_by_role("radio")
+    expect(choices.first).to_be_checked()
+    expect(page.locator(".lw-choice").first).to_contain_text("fits")
+    expect(choices.last).to_be_disabled()
+    assert serious(page) == []
+    page.get_by_label("Name of the model").fill("mock")
+    page.get_by_role("button", name="Download").click()
+    expect(page.get_by_role("alert")).to_contain_text("there is a model of this name already")
+    page.get_by_label("Name of the model").fill("fetched")
+    page.get_by_label("Load it as soon as it is there").uncheck()
+    hub.source.hold_at = 3_000_000
+    page.get_by_role("button", name="Download").click()
+    expect(page.get_by_text("The download has started.")).to_be_visible()
+    expect(page.locator(".lw-progress")).to_contain_text("2.9 MB / 5.7 MB", timeout=RECONNECT_MS)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("The download is paused.")).to_be_visible()
+    hub.source.go_on.set()
+    page.get_by_role("button", name="Resume").click()
+    models = admin_page(alice, "/admin/inference/modelfile/")
+    row = models.locator("#result_list tr", has_text="fetched")
+    expect(row).to_contain_text("ready", timeout=RECONNECT_MS)
 
 
 def test_an_unloaded_model_says_so_and_retry_works_once_it_is_back(alice: Chat) -> None:

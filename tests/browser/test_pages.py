@@ -43,10 +43,12 @@ ADMIN_PAGES = (
     "accounts/sitesettings/1/change/",
     "inference/modelconfig/",
     "inference/modelconfig/add/",
+    "inference/modelconfig/hub/",
     "inference/modelconfig/1/change/",
     "inference/modelfile/",
     "inference/generation/",
     "engines/",
+    "engines/1/",
     "accounts/auditevent/",
     "conversations/conversation/",
 )

@@ -34,6 +34,9 @@ class FakeEngine:
         self.asked.append("leave")
         self.state = "draining"
 
+    def renew(self, _now: float) -> None:
+        self.asked.append("renew")
+
     def observe(self, _statuses: Any, _now: float) -> None: ...
 
     def look_after(self, _now: float) -> None:

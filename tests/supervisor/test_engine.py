@@ -190,3 +190,88 @@ def test_a_result_is_dispatched_until_it_is_stored(
     now[0] += DISPATCH_AGAIN_S
     keeping.dispatch()
     assert len(sent) == 2
+
+
+def running(world: World) -> FakeProcess:
+    """A ready engine."""
+    world.engine.look_after(0.0)
+    world.beat(1, waiting=False)
+    world.engine.observe(world.queue.engines("m"), 1.0)
+    assert world.engine.state == "ready"
+    return world.started[-1]
+
+
+def test_a_restart_drains_and_starts_again_in_its_place(world: World) -> None:
+    process = running(world)
+    world.engine.renew(10.0)
+    world.engine.renew(11.0)
+    assert (process.signals, world.engine.state) == (["USR1"], "draining")
+    world.engine.look_after(69.0)
+    assert process.signals == ["USR1"]
+    process.code = 0
+    world.engine.look_after(69.5)
+    world.engine.look_after(69.5)
+    assert len(world.started) == 2
+    assert world.engine.state == "loading"
+    assert (world.engine.counts["loads"], world.engine.restart.failures) == (2, 0)
+
+
+def test_what_takes_too_long_before_a_restart_is_handed_over_then_killed(world: World) -> None:
+    process = running(world)
+    world.engine.renew(10.0)
+    world.engine.look_after(70.5)
+    assert process.signals == ["USR1", "TERM"]  # it gives its answers back and ends
+    world.engine.look_after(76.5)
+    assert process.signals[-1] == "KILL"
+    world.engine.look_after(77.0)
+    world.engine.look_after(77.0)
+    assert len(world.started) == 2
+    assert world.engine.counts["load_failures"] == 0
+
+
+def test_a_restart_of_one_that_loads_or_is_down_waits_for_nothing(world: World) -> None:
+    world.engine.look_after(0.0)
+    world.engine.renew(1.0)
+    world.engine.look_after(1.5)
+    assert world.started[0].signals == ["USR1", "TERM"]
+    world.started[0].code = 0
+    world.engine.look_after(2.0)
+    world.engine.look_after(2.0)
+    world.started[1].code = -11
+    world.engine.look_after(3.0)
+    world.engine.look_after(3.0)
+    assert len(world.started) == 2  # it waits before the next start
+    world.engine.renew(3.1)
+    world.engine.look_after(3.1)
+    assert len(world.started) == 3
+
+
+def test_an_engine_that_leaves_or_ends_is_not_restarted(world: World) -> None:
+    process = running(world)
+    world.engine.leave(2.0)
+    world.engine.renew(3.0)
+    process.code = 0
+    world.engine.look_after(4.0)
+    world.engine.look_after(4.0)
+    assert (len(world.started), world.engine.state) == (1, "off")
+
+
+def test_an_engine_that_leaves_while_it_is_restarted_leaves(world: World) -> None:
+    process = running(world)
+    world.engine.renew(2.0)
+    world.engine.leave(3.0)
+    process.code = 0
+    for now in (4.0, 4.5):
+        world.engine.look_after(now)
+    assert (len(world.started), world.engine.state) == (1, "off")
+
+
+def test_the_log_of_a_living_engine_is_told(world: World) -> None:
+    process = running(world)
+    process.log_tail = tuple(f"line {no} " + "x" * 400 for no in range(50))
+    world.engine.tell()
+    told = {engine.engine_id: engine for engine in world.queue.engines("m")}["supervisor"]
+    tail = str(told.info["tail"])
+    assert len(tail) <= 4000
+    assert tail.startswith("line 4")
+    assert tail.endswith(process.log_tail[-1])

@@ -12,7 +12,7 @@ from inference.protocol.events import Failed
 from inference.protocol.requests import GenerateRequest, TextPrompt
 from inference.queues.contract import START
 from inference.queues.memory import MemoryQueue
-from inference.registry.wanted import model_drain, model_load, model_unload
+from inference.registry.wanted import model_drain, model_load, model_restart, model_unload
 from inference.supervisor import supervisor as module
 from inference.supervisor.housekeeping import Housekeeping
 from inference.supervisor.supervisor import Supervisor
@@ -121,3 +121,17 @@ def test_choosing_the_default_restarts_nothing(supervisor: Supervisor, config: M
     tick(supervisor, 1.0)
     assert engine_of(supervisor) is engine
     assert engine.asked == []
+
+
+def test_a_restart_that_is_asked_for_happens_once(
+    supervisor: Supervisor, config: ModelConfig
+) -> None:
+    model_restart(config=config)  # before it ran: nothing to do
+    tick(supervisor, 0.0)
+    engine = engine_of(supervisor)
+    tick(supervisor, 1.0)
+    assert engine.asked == []
+    model_restart(config=config)
+    for now in (2.0, 3.0):
+        tick(supervisor, now)
+    assert (engine.asked, engine_of(supervisor)) == (["renew"], engine)

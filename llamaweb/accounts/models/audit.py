@@ -41,6 +41,7 @@ class AuditAction(models.TextChoices):
     MODEL_ON_DEMAND = "model_config.on_demand", _("Model loaded on demand")
     MODEL_PINNED = "model_config.pin", _("Model pinned")
     MODEL_UNPINNED = "model_config.unpin", _("Model no longer pinned")
+    MODEL_RESTARTED = "model_config.restart", _("Model restarted")
     MODEL_DRAINED = "model_config.drain", _("Model drained")
     MODEL_UNLOADED = "model_config.unload", _("Model unloaded")
     MODEL_MEASURED = "model_config.measure", _("Model to be measured again")

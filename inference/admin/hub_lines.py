@@ -1,0 +1,146 @@
+"""What a repository of the hub offers, in words: quantizations, sizes, whether they fit here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.template.defaultfilters import filesizeformat
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from inference.admin.file_facts import short_count
+from inference.models import ModelConfig
+from inference.registry.hub import HubChoice, HubRepo
+from inference.registry.hub_choice import DEFAULT_QUANT
+from inference.registry.hub_fit import Fit, fits_of, new_serving
+from inference.registry.hub_search import FoundRepo
+from inference.registry.selectors import SERVED
+from inference.supervisor.budget import read_need, read_room
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Host memory that a new model may have beside those that always stay; `num_bytes` None: nobody
+    can tell. `is_strict`: its full prompt cache counts."""
+
+    num_bytes: int | None
+    pinned_bytes: int
+    is_strict: bool
+
+    @property
+    def words(self) -> str:
+        """A sentence about it; "" if nobody can tell."""
+        if self.num_bytes is None:
+            return ""
+        size = filesizeformat(self.num_bytes)
+        if self.pinned_bytes:
+            pinned = filesizeformat(self.pinned_bytes)
+            text = _("A model may take %(size)s of memory here; pinned ones take %(pinned)s.")
+            return text % {"size": size, "pinned": pinned}
+        return _("A model may take %(size)s of memory here.") % {"size": size}
+
+
+def read_left() -> Left:
+    """As it is now: idle models make way, pinned ones don't."""
+    configs = ModelConfig.objects.filter(is_enabled=True, is_pinned=True, wanted__in=SERVED)
+    pinned = sum(read_need(config).most for config in configs.select_related("file"))
+    limit = read_room(()).limit_bytes
+    left = None if limit is None else max(0, limit - pinned)
+    return Left(left, pinned, bool(settings.ENGINE_MEMORY_MIB) or bool(pinned))
+
+
+def repo_rows(repo: HubRepo, left: Left) -> list[dict[str, Any]]:
+    """A row for each model in it; one is the proposal."""
+    choices = repo.choices()
+    serving = new_serving(has_cache=left.is_strict)
+    models = [choice.model for choice in choices if choice.model is not None]
+    fits = fits_of(models, serving, left.num_bytes)
+    rows = [_row(choice, fits.get(choice.path, "")) for choice in choices]
+    proposed = _proposed(rows)
+    for row in rows:
+        row["is_proposed"] = row is proposed
+    return rows
+
+
+def context_for(repo: HubRepo, choice: HubChoice, left: Left) -> int:
+    """Tokens a slot with which a model fits here, 0: what it gets anyway."""
+    if choice.model is None:
+        return 0
+    serving = new_serving(has_cache=left.is_strict)
+    fit = fits_of([choice.model], serving, left.num_bytes)[choice.path]
+    return fit.context_len if isinstance(fit, Fit) and fit.kind == "shorter" else 0
+
+
+def fit_words(fit: Fit) -> str:
+    """Such as "fits" or "too large by 1.5 GB"."""
+    if fit.kind == "shorter":
+        return _("fits with a context of %(count)s") % {"count": _count(fit.context_len)}
+    if fit.kind == "too_large":
+        return _("too large by %(size)s") % {"size": filesizeformat(fit.over_bytes)}
+    return _("fits")
+
+
+def found_words(repo: FoundRepo) -> list[str]:
+    """What the hub says of a repository."""
+    params = ""
+    if repo.num_params:
+        params = _("%(count)s parameters") % {"count": short_count(repo.num_params)}
+    downloads = ngettext("%(count)s download", "%(count)s downloads", repo.num_downloads)
+    likes = ngettext("%(count)s like", "%(count)s likes", repo.num_likes)
+    return [
+        *filter(None, (params, repo.architecture)),
+        downloads % {"count": _count(repo.num_downloads)},
+        likes % {"count": _count(repo.num_likes)},
+        *filter(None, (repo.changed,)),
+    ]
+
+
+def _count(count: int) -> str:
+    return number_format(count, force_grouping=True)
+
+
+def _row(choice: HubChoice, fit: Fit | str) -> dict[str, Any]:
+    is_known = isinstance(fit, Fit)
+    return {
+        "path": choice.path,
+        "quant": choice.quant or choice.path,
+        "about": " · ".join(_about(choice)),
+        "fit": fit.kind if isinstance(fit, Fit) else "unknown",
+        "fit_words": fit_words(fit)
+        if isinstance(fit, Fit)
+        else _("nobody can tell whether it fits"),
+        "need": _need(fit) if isinstance(fit, Fit) else "",
+        "why": "" if is_known else fit,
+        "problem": choice.problem,
+    }
+
+
+def _about(choice: HubChoice) -> list[str]:
+    if choice.model is None:
+        return []
+    files, mmproj = choice.model.files, choice.model.mmproj
+    num = len(files)
+    parts = [filesizeformat(sum(file.size for file in files))]
+    if num > 1:
+        parts.append(ngettext("%(count)d file", "%(count)d files", num) % {"count": num})
+    if mmproj is not None:
+        parts.append(_("and an encoder of %(size)s") % {"size": filesizeformat(mmproj.size)})
+    return parts
+
+
+def _need(fit: Fit) -> str:
+    text = _("needs about %(size)s") % {"size": filesizeformat(fit.need_bytes)}
+    if fit.device_bytes:
+        text += _(", and %(device)s on the GPU") % {"device": filesizeformat(fit.device_bytes)}
+    return text
+
+
+def _proposed(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The usual quantization if it fits, else the largest that does, else the smallest."""
+    open_ = [row for row in rows if not row["problem"]]
+    fitting = [row for row in open_ if row["fit"] == "fits"]
+    usual = [row for row in fitting or open_ if row["quant"] == DEFAULT_QUANT]
+    return next(iter(usual or fitting[::-1] or open_), None)
