@@ -8,13 +8,14 @@ from typing import Any, cast
 from inference.engine.backend import Backend
 from inference.engine.constraints import ConstrainedSampler, Constraint
 from inference.engine.contract import SequenceRequest
+from inference.engine.guidance import compile_grammar
+from inference.engine.guided import guided
 from inference.engine.lazy_grammar import LazyGrammar
 from inference.engine.picks import GreedySampler, Sampler
 from inference.engine.sampling import resolve_chain
 from inference.protocol.params import Grammar
 from inference.text.gbnf import parse_gbnf
 from inference.text.tokenizer import Tokenizer
-from llamaweb.lib.errors import InvalidError
 
 GRAMMARS_KNOWN = 32  # whose check is remembered
 
@@ -49,8 +50,9 @@ def check_grammar(grammar: Grammar | None, tokenizer: Tokenizer) -> None:
     """Refuse a grammar early, outside the engine's loop; raises like `build_sampler`."""
     if grammar is None or not grammar.text:
         return
-    if grammar.text.startswith("%llguidance"):
-        raise InvalidError("llguidance grammars are not supported", param="grammar")
+    if grammar.kind != "gbnf":
+        compile_grammar(grammar, tokenizer)
+        return
     _check(grammar.text, cast(Any, tokenizer))
 
 
@@ -64,7 +66,11 @@ def _check(text: str, tokenizer: Tokenizer) -> None:
 
 def _grammar(grammar: Grammar, request: SequenceRequest, backend: Backend) -> Constraint:
     check_grammar(grammar, backend.tokenizer)
-    rules = backend.grammar(grammar.text)
+    rules: Constraint = (
+        backend.grammar(grammar.text)
+        if grammar.kind == "gbnf"
+        else guided(grammar, backend.tokenizer)
+    )
     if not grammar.lazy:
         return rules
     try:

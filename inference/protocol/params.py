@@ -9,6 +9,7 @@ MAX_ADAPTERS = 16  # of a model
 MAX_ADAPTER_SCALE = 100.0  # either way; ordinary ones are about 1
 
 TriggerKind: TypeAlias = Literal["token", "word", "pattern", "pattern_full"]
+GrammarKind: TypeAlias = Literal["gbnf", "json_schema", "regex", "lark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,17 @@ class GrammarTrigger:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A GBNF `text` that the answer must follow; a `lazy` one only from its first trigger on."""
+    """A `text` that the answer must follow; a `lazy` one only from its first trigger on.
+
+    By `kind` it is a grammar in GBNF or llguidance's Lark, a JSON schema (as JSON) or a regular
+    expression. `param`: the field of the request that errors are about.
+    """
 
     text: str
     lazy: bool = False
     triggers: tuple[GrammarTrigger, ...] = ()
+    kind: GrammarKind = "gbnf"
+    param: str = "grammar"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,193 @@
+"""Whatever a schema or a grammar says: it is compiled or refused within 2 s and 64 MiB."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import string
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inference.engine.guidance import compile_grammar
+from inference.engine.mock_tokenizer import MockTokenizer
+from inference.protocol.params import Grammar, GrammarKind
+from llamaweb.lib.errors import InvalidError
+from tests.text.schema.suite import SMALL, WORD
+
+MAX_CPU_S = 2.0
+MAX_BYTES = 64 * 1024 * 1024
+CHILD_TIMEOUT_S = 200
+ROOT = Path(__file__).resolve().parents[2]
+TOKENIZER = MockTokenizer()
+
+
+def nested(levels: int) -> Any:
+    """Lists in lists, each of many."""
+    schema: Any = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema, "minItems": 1, "maxItems": 50}
+    return schema
+
+
+def ladder(word: str, last: Any, levels: int = 60) -> Any:
+    """Definitions that each name the next one twice."""
+    rungs = {f"d{n}": {word: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**rungs, f"d{levels}": last}}
+
+
+def ways(num: int, deep: int) -> Any:
+    """`num` ** `deep` combinations."""
+    one = [{"properties": {f"p{n}": SMALL}} for n in range(num)]
+    return {"allOf": [{"anyOf": one}] * deep}
+
+
+def optional(num: int) -> Any:
+    return {"type": "object", "properties": {f"p{n}": WORD for n in range(num)}}
+
+
+def pattern(text: str, **more: Any) -> Any:
+    return {"type": "string", "pattern": text, **more}
+
+
+SCHEMAS: list[Any] = [
+    nested(8),
+    nested(30),
+    ladder("anyOf", {"type": "null"}),
+    ladder("allOf", {"type": "integer"}),
+    ladder("oneOf", {"type": "integer"}),
+    ways(10, 6),
+    ways(4, 12),
+    optional(300),
+    optional(3000),
+    {"enum": [f"value {n}" for n in range(5000)]},
+    {"type": "string", "minLength": 10**6},
+    {"type": "string", "maxLength": 2**31 - 1},
+    {"type": "array", "items": {"type": "integer"}, "minItems": 2**31 - 1},
+    {"type": "array", "items": optional(50), "maxItems": 50_000},
+    pattern("(a{1,1000}){1,1000}"),
+    pattern(r"(((\w{100}){100}){100}){100}"),
+    pattern("^(.{0,1000}x){0,1000}$"),
+    pattern("(a|b)*a(a|b){20}$"),
+    pattern("a.*b.*c", maxLength=100_000),
+    {"allOf": [pattern(f".*{c}.{{20}}") for c in string.ascii_lowercase[:16]]},
+    {"multipleOf": 9973},
+    {"allOf": [{"multipleOf": 99}, {"multipleOf": 101}]},
+    {"allOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]},
+    {"$ref": "#"},
+]
+TEXTS: list[tuple[GrammarKind, str]] = [
+    ("regex", "(a{1,1000}){1,1000}"),
+    ("regex", "(" * 20_000 + "a" + ")" * 20_000),
+    ("regex", "(" * 200 + "a" + ")*" * 200),
+    ("regex", r"\w{1,5000}\d{1,5000}"),
+    ("lark", "start: " + "(" * 20_000 + '"a"' + ")" * 20_000),
+    ("lark", 'start: (("a"{1,1000}){1,1000}){1,1000}'),
+    ("lark", 'start: start start | "a" |'),
+    ("lark", "start: " + " ".join("x" for _ in range(20_000)) + '\nx: "a"?'),
+    ("lark", "start: A\nA: ~(/(a|b)*a(a|b){18}/) & /(a|b)*b(a|b){17}/"),
+]
+
+
+def hostile() -> list[Grammar]:
+    schemas = [Grammar(json.dumps(schema), kind="json_schema", param="s") for schema in SCHEMAS]
+    return schemas + [Grammar(text, kind=kind, param="s") for kind, text in TEXTS]
+
+
+def check_path(error: InvalidError, param: str) -> None:
+    """A refusal names the field, or something in it."""
+    assert (error.param or "").startswith(param)
+
+
+def compile_within_limits(grammars: Iterable[Grammar]) -> None:
+    """Runs in a process of its own: the kernel ends it when a bound is passed."""
+    compile_grammar(Grammar('{"type": "null"}', kind="json_schema"), TOKENIZER)
+    for number, grammar in enumerate(grammars):
+        print(number, flush=True)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + MAX_BYTES, resource.RLIM_INFINITY))
+        signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)  # of CPU; its signal ends the process
+        try:
+            compile_grammar(grammar, TOKENIZER)
+        except InvalidError as error:
+            check_path(error, "s")
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def test_hostile_ones_are_compiled_or_refused_within_their_bounds() -> None:
+    command = [sys.executable, "-m", "tests.engine.test_schema_bounds"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S, check=False
+    )
+    numbers = done.stdout.split()
+    assert (done.returncode, len(numbers)) == (0, len(hostile())), (
+        numbers[-1:],
+        done.stderr[-800:],
+    )
+
+
+KEYWORDS = st.sampled_from(
+    [
+        *("type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems", "properties"),
+        *("patternProperties", "additionalProperties", "required", "minimum", "maximum", "pattern"),
+        *("exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems"),
+        *("minProperties", "maxProperties", "format", "$ref", "not", "uniqueItems", "$defs"),
+    ]
+)
+WORDS = st.sampled_from(
+    [
+        *("string", "integer", "object", "array", "number", "null", "date", "ipv6", "a", "^a.*b$"),
+        *("[a-z]+", "(a|b){1,9}", "#", "#/$defs/a", "#/properties/a", "#/anyOf/0", "\ud800", "é"),
+    ]
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | WORDS
+JSONISH = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(KEYWORDS | WORDS, inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+LIKELY = st.recursive(
+    st.sampled_from([{"type": "integer"}, WORD, SMALL, {"$ref": "#"}, {"$ref": "#/$defs/a"}, True]),
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"allOf": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"oneOf": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
+        st.fixed_dictionaries(
+            {"properties": st.dictionaries(st.sampled_from("abc"), inner, max_size=3)},
+            optional={"additionalProperties": inner, "required": st.just(["a", "z"])},
+        ),
+        st.fixed_dictionaries(
+            {"$defs": st.fixed_dictionaries({"a": inner}), "$ref": st.just("#/$defs/a")}
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("schemas", [JSONISH, LIKELY])
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_any_schema_is_compiled_or_refused_by_path(schemas: Any, data: Any) -> None:
+    schema = data.draw(st.dictionaries(KEYWORDS, schemas, max_size=5) | schemas)
+    grammar = Grammar(json.dumps(schema), kind="json_schema", param="json_schema")
+    try:
+        matcher = compile_grammar(grammar, TOKENIZER)
+    except InvalidError as error:
+        check_path(error, "json_schema")
+    else:
+        assert not matcher.is_error()
+
+
+if __name__ == "__main__":
+    compile_within_limits(hostile())
