@@ -10,6 +10,8 @@ from inference.text.chat_template import RenderJob, TemplateRefusedError
 
 RenderFn: TypeAlias = Callable[[RenderJob], str]
 
+SHORT_ID_CHARS = 9  # what Mistral's templates insist on
+_CALL_ID = "qvcall0001"
 _WORDS = ("qvalpha", "qvbravo", "qvcharlie", "qvdelta", "qvecho")
 
 
@@ -20,7 +22,8 @@ class TemplateCapabilities:
     `typed_content`: content must be a list of parts. `system`: one system message at the start;
     `later_system`: anywhere. `role_runs`: several messages of one role in a row.
     `assistant_first`: a chat may start with the assistant. `tool_calls`: how calls of the history
-    are written, "object" or "text" arguments, None: not at all.
+    are written, "object" or "text" arguments, None: not at all; `short_call_ids`: only under ids of
+    nine letters and digits. `tools`: definitions of tools are shown.
     """
 
     typed_content: bool = False
@@ -29,10 +32,12 @@ class TemplateCapabilities:
     role_runs: bool = False
     assistant_first: bool = False
     tool_calls: Literal["object", "text"] | None = None
+    short_call_ids: bool = False
+    tools: bool = False
 
 
 def probe(render: RenderFn) -> TemplateCapabilities:
-    """Find out with a dozen renderings.
+    """Find out with up to sixteen renderings.
 
     Raises:
         InvalidError: a rendering hit a bound of time, memory or length.
@@ -44,11 +49,14 @@ def probe(render: RenderFn) -> TemplateCapabilities:
         later_system=_shows(render, ("system", "user", "assistant", "system", "user"), typed=typed),
         role_runs=_shows(render, ("user", "user", "assistant", "assistant", "user"), typed=typed),
         assistant_first=_shows(render, ("assistant", "user"), typed=typed),
+        tools=_shows_tools(render, typed=typed),
     )
-    if _shows_tools(render, {"qvname": "qvvalue"}, typed=typed):
-        return replace(found, tool_calls="object")
-    if _shows_tools(render, '{"qvname": "qvvalue"}', typed=typed):
-        return replace(found, tool_calls="text")
+    for call_id in (_CALL_ID, _CALL_ID[:SHORT_ID_CHARS]):
+        short = len(call_id) == SHORT_ID_CHARS
+        if _shows_calls(render, {"qvname": "qvvalue"}, call_id, typed=typed):
+            return replace(found, tool_calls="object", short_call_ids=short)
+        if _shows_calls(render, '{"qvname": "qvvalue"}', call_id, typed=typed):
+            return replace(found, tool_calls="text", short_call_ids=short)
     return found
 
 
@@ -56,9 +64,9 @@ def _content(word: str, typed: bool) -> Any:
     return [{"type": "text", "text": word}] if typed else word
 
 
-def _try(render: RenderFn, messages: list[dict[str, Any]]) -> str:
+def _try(render: RenderFn, messages: list[dict[str, Any]], tools: list[Any] | None = None) -> str:
     try:
-        return render(RenderJob(messages=messages))
+        return render(RenderJob(messages=messages, tools=tools))
     except TemplateRefusedError:
         return ""
 
@@ -78,7 +86,18 @@ def _shows(render: RenderFn, roles: tuple[str, ...], *, typed: bool = False) -> 
     )
 
 
-def _shows_tools(render: RenderFn, arguments: object, *, typed: bool) -> bool:
+def _shows_tools(render: RenderFn, *, typed: bool) -> bool:
+    parameters = {"type": "object", "properties": {"qvname": {"type": "string"}}}
+    function = {"name": "qvtool", "description": "qvsays", "parameters": parameters}
+    text = _try(
+        render,
+        [{"role": "user", "content": _content("qvask", typed)}],
+        [{"type": "function", "function": function}],
+    )
+    return all(word in text for word in ("qvtool", "qvname", "qvask"))
+
+
+def _shows_calls(render: RenderFn, arguments: object, call_id: str, *, typed: bool) -> bool:
     function = {"name": "qvtool", "arguments": arguments}
     text = _try(
         render,
@@ -87,12 +106,12 @@ def _shows_tools(render: RenderFn, arguments: object, *, typed: bool) -> bool:
             {
                 "role": "assistant",
                 "content": _content("", typed),
-                "tool_calls": [{"id": "qvcall0001", "type": "function", "function": function}],
+                "tool_calls": [{"id": call_id, "type": "function", "function": function}],
             },
             {
                 "role": "tool",
                 "name": "qvtool",
-                "tool_call_id": "qvcall0001",
+                "tool_call_id": call_id,
                 "content": _content("qvresult", typed),
             },
             {"role": "assistant", "content": _content("qvsaid", typed)},

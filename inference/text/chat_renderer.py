@@ -101,14 +101,13 @@ class ChatRenderer:
             prompt = _marked(prompt, mark)
         can = self.capabilities()
         variables = _variables(prompt.template_kwargs_json)
-        tools = json.loads(prompt.tools_json) if prompt.tools_json else None
+        tools = json.loads(prompt.tools_json) if prompt.tools_json else []
         strict = TemplateCapabilities(typed_content=can.typed_content)
 
         def attempt(shape: TemplateCapabilities) -> str:
-            messages = template_messages(normalise(prompt.messages, shape), shape)
-            text = self._jobs.render_job(
-                RenderJob(messages, tools or None, variables, not mark, now_at)
-            )
+            shown = tools if tools and shape.tools else None
+            messages = template_messages(normalise(prompt.messages, shape, tools), shape)
+            text = self._jobs.render_job(RenderJob(messages, shown, variables, not mark, now_at))
             if mark and mark not in text:
                 raise TemplateRefusedError("the model's chat template can't continue an answer")
             return text[: text.rindex(mark)] if mark else text

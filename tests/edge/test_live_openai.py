@@ -184,6 +184,54 @@ def test_p01_p03_p04_any_order_of_messages(server: Server) -> None:
     assert made.choices[0].message.content == "three"
 
 
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
+TOOLS: list[Any] = [
+    {"type": "function", "function": {"name": "clock"}},
+    {"type": "function", "function": {"name": "weather", "parameters": WEATHER}},
+]
+CALLS = (
+    '<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "weather", "arguments": {"city": "Zürich 😺"}}\n</tool_call>'
+)
+CALLED = [("clock", "{}"), ("weather", '{"city": "Zürich 😺"}')]
+
+
+def calls_of(chunks: list[Any]) -> list[tuple[str, str, str]]:
+    """Id, name and arguments of each call in the chunks of one choice."""
+    calls: list[list[str]] = []
+    for delta in (d for c in chunks if c.choices for d in c.choices[0].delta.tool_calls or ()):
+        if delta.id:
+            calls.append([delta.id, delta.function.name, ""])
+        calls[delta.index][2] += delta.function.arguments
+    return [(call[0], call[1], call[2]) for call in calls]
+
+
+@pytest.mark.parametrize("choice", ["auto"])
+def test_s03_tool_calls_streamed_and_whole(server: Server, choice: Any) -> None:
+    said = CALLS if choice == "required" else "I look.\n" + CALLS
+    whole = server.whole(said, tools=TOOLS, tool_choice=choice, temperature=0).choices[0]
+    assert whole.finish_reason == "tool_calls"
+    assert whole.message.content == said.removesuffix(CALLS).strip()
+    told = [(call.function.name, call.function.arguments) for call in whole.message.tool_calls]
+    assert told == CALLED
+    chunks = server.stream(said, tools=TOOLS, tool_choice=choice, temperature=0)
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    assert text_of(chunks) == whole.message.content
+    assert [call[1:] for call in calls_of(chunks)] == CALLED
+    assert len({call[0] for call in calls_of(chunks)}) == 2
+
+
+def test_no_calls_where_none_are_wanted(server: Server) -> None:
+    made = server.whole(CALLS, tools=TOOLS, tool_choice="none").choices[0]
+    assert (made.finish_reason, made.message.tool_calls) == ("stop", None)
+    one = server.whole(CALLS, tools=TOOLS, parallel_tool_calls=False).choices[0]
+    assert [call.function.name for call in one.message.tool_calls] == ["clock"]
+
+
 def test_several_choices_and_text_completions(server: Server) -> None:
     made = server.whole("hello", n=2, seed=1)
     assert [c.message.content for c in made.choices] == ["hello", "hello"]

@@ -219,3 +219,39 @@ def test_arguments_nested_too_deeply_stay_text(levels: int) -> None:
     can = TemplateCapabilities(tool_calls="object")
     (sent,) = template_messages([call], can)
     assert sent["tool_calls"][0]["function"]["arguments"] == arguments
+
+
+SHORT_IDS = (
+    "{% for m in messages %}{% for c in m.tool_calls or [] %}"
+    "{% if c.id | length != 9 %}{{ raise_exception('nine letters') }}{% endif %}"
+    "[CALL {{ c.id }} {{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %}"
+    "[{{ m.role }} {{ m.tool_call_id }}]{{ m.content }}{% endfor %}"
+)
+DEFINITIONS = (
+    '[{"type": "function", "function": {"name": "get_time", "parameters": {"type": "object"}}}]'
+)
+
+
+def test_ids_of_calls_are_made_to_fit() -> None:
+    renderer = ChatRenderer(InProcessRenderer(SHORT_IDS))
+    assert renderer.capabilities().short_call_ids
+    call = Message("assistant", tool_calls=(ToolCall("call_0123456789", "get_time", "{}"),))
+    result = Message("tool", "12:00", tool_call_id="call_0123456789")
+    text = renderer.render(ChatPrompt((Message("user", "time?"), call, result)))
+    call_id = text.partition("[CALL ")[2][:9]
+    assert call_id.isalnum()
+    assert f"[tool {call_id}]12:00" in text
+
+
+def test_tools_are_told_where_the_template_says_nothing_of_them() -> None:
+    told = render("chatml", SYSTEM, Message("user", "time?"), tools_json=DEFINITIONS)
+    assert told.startswith("<|im_start|>system\nBe brief.\n\nThese functions can be called:\n")
+    assert '"get_time"' in told
+    assert "<tool_call>" in told.partition("<|im_end|>")[0]
+    strict = render("strict", SYSTEM, Message("user", "time?"), tools_json=DEFINITIONS)
+    assert strict.index('"get_time"') < strict.index("time?")
+    shown = "{{ tools | tojson if tools }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    renderer = ChatRenderer(InProcessRenderer(shown))
+    assert renderer.capabilities().tools
+    text = renderer.render(ChatPrompt((Message("user", "time?"),), tools_json=DEFINITIONS))
+    assert text.count("get_time") == 1
