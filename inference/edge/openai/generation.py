@@ -70,12 +70,10 @@ def refuse_unsupported(body: GenerationIn) -> None:
     Raises:
         InvalidError: naming the field.
     """
-    for name, instead in (("functions", "; use 'tools'"), ("json_schema", "")):
-        if getattr(body, name):
-            raise InvalidError(f"'{name}' is not supported by this server{instead}", param=name)
-    if body.json_schema is not None:  # {} asks for any object
-        raise InvalidError("'json_schema' is not supported by this server", param="json_schema")
-    _refuse_response_format(body.response_format)
+    if body.functions:
+        raise InvalidError(
+            "'functions' is not supported by this server; use 'tools'", param="functions"
+        )
     off: tuple[tuple[str, Any, Any], ...] = (
         ("reasoning_budget_tokens", body.reasoning_budget_tokens, -1),
         ("thinking_budget_tokens", body.thinking_budget_tokens, -1),
@@ -84,24 +82,6 @@ def refuse_unsupported(body: GenerationIn) -> None:
     for name, value, neutral in off:
         if value != neutral:
             raise InvalidError(f"'{name}' is not supported by this server", param=name)
-
-
-def _refuse_response_format(response_format: Any) -> None:
-    if response_format is None:
-        return
-    kind = response_format.get("type") if isinstance(response_format, dict) else None
-    if not isinstance(kind, str):
-        raise InvalidError("must be an object with a 'type'", param="response_format")
-    if kind in ("json_object", "json_schema"):
-        raise InvalidError(
-            f"response_format '{kind}' is not supported by this server",
-            param="response_format.type",
-        )
-    if kind != "text":
-        raise InvalidError(
-            'response_format type must be one of "text", "json_object", "json_schema"',
-            param="response_format.type",
-        )
 
 
 def sampling_of(

@@ -1,12 +1,14 @@
-"""`grammar`, `grammar_lazy` and `grammar_triggers`; what a grammar says is the engine's to read."""
+"""`grammar`, `grammar_lazy` and `grammar_triggers`, and the other ways to ask for a form; what a
+grammar says is the engine's to read."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from inference.edge.openai.schemas import MAX_INT32, MAX_STOP_CHARS, GenerationIn
+from inference.edge.openai.structured import form_of, grammar_text
 from inference.protocol.params import Grammar, GrammarTrigger
-from inference.text.gbnf import MAX_GRAMMAR_CHARS
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
@@ -15,22 +17,19 @@ TOKEN, WORD = 0, 1  # llama-server's numbers of triggers; it also has two kinds 
 
 
 def grammar_of(body: GenerationIn) -> Grammar | None:
-    """The grammar of a request; an empty one is none.
+    """What the answer of a request must follow; an empty grammar is none.
 
     Raises:
         InvalidError: naming the field.
     """
-    if not body.grammar:
-        return None
-    if len(body.grammar) > MAX_GRAMMAR_CHARS:
-        raise InvalidError(
-            f"has {len(body.grammar)} characters, at most {MAX_GRAMMAR_CHARS} are allowed",
-            param="grammar",
-        )
+    form = form_of(body)
+    if form is not None or not body.grammar:
+        return form
+    grammar = grammar_text(body.grammar, "grammar")
     triggers = _triggers(body.grammar_triggers)
     if body.grammar_lazy and not triggers:
         raise InvalidError("a lazy grammar needs at least one trigger", param="grammar_triggers")
-    return Grammar(valid_text(body.grammar), body.grammar_lazy, triggers)
+    return replace(grammar, lazy=body.grammar_lazy, triggers=triggers)
 
 
 def _triggers(triggers: Any) -> tuple[GrammarTrigger, ...]:

@@ -158,6 +158,7 @@ class GenerationIn(WireSchema):
     functions: FreeForm = None
     response_format: FreeForm = None
     json_schema: FreeForm = None
+    structured_outputs: FreeForm = None
     reasoning_budget_tokens: CountOrAll = -1
     thinking_budget_tokens: CountOrAll = -1
     reasoning_control: StrictBool = False
