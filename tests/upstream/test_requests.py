@@ -52,6 +52,10 @@ def fields(request: Any, **spec: Any) -> dict[str, Any]:
         ({"prompt": ChatPrompt((HI,), template_kwargs_json='{"a": 1}')}, "chat_template_kwargs"),
         ({"prompt": TextPrompt("x"), "sampling": SamplingParams(num_probs=1)}, "logprobs"),
         ({"sampling": SamplingParams(grammar=Grammar('root ::= "x"'))}, "grammar"),
+        (
+            {"sampling": SamplingParams(grammar=Grammar("a", kind="regex", param="so.regex"))},
+            "so.regex",
+        ),
         ({"sampling": SamplingParams(top_k=5)}, "top_k"),
         ({"sampling": SamplingParams(min_p=0.2)}, "min_p"),
         ({"sampling": SamplingParams(mirostat=1)}, "mirostat"),
@@ -182,12 +186,31 @@ def test_an_answer_is_gone_on_with_where_the_server_can() -> None:
     assert json.loads(going_on.body())["prompt"] == "once upon"
 
 
+SCHEMA = SamplingParams(grammar=Grammar('{"type": "null"}', kind="json_schema", param="x"))
+
+
+def test_a_schema_is_told_in_the_words_of_the_server() -> None:
+    told = fields(generate(sampling=SCHEMA))["response_format"]
+    assert told["type"] == "json_schema"
+    assert told["json_schema"]["schema"] == {"type": "null"}
+    assert fields(generate(sampling=SCHEMA), dialect="llama_server")["json_schema"] == {
+        "type": "null"
+    }
+
+
+def test_a_regular_expression_is_told_as_lark() -> None:
+    regex = SamplingParams(grammar=Grammar("a/b\n", kind="regex"))
+    told = fields(generate(sampling=regex), dialect="llama_server")
+    assert told["grammar"] == "%llguidance {}\nstart: /a\\x2fb\\n/"
+
+
 def test_an_answer_that_can_not_be_gone_on_with_is_interrupted() -> None:
     content = ("content", "x")
     grammar = SamplingParams(grammar=Grammar('root ::= "xy"'))
     assert after(generate(), content).is_interrupted
     assert after(generate(), ("reasoning", "x"), continues=True).is_interrupted
     assert after(generate(), ("tool_call", "{}"), content, continues=True).is_interrupted
+    assert after(generate(sampling=SCHEMA), content, continues=True).is_interrupted
     assert after(
         generate(sampling=grammar), content, continues=True, dialect="llama_server"
     ).is_interrupted

@@ -6,6 +6,7 @@ is off already, and what llama-server does by itself, which its clients like to 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ LLAMA_SERVER_DETAILS = (
     *("dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers"),
 )
 TRIGGER_NUMBERS = {"token": 0, "word": 1, "pattern": 2, "pattern_full": 3}
+LARK_MARK = "%llguidance"
 NEVER = -100.0  # OpenAI's bias for "not at all"
 
 
@@ -53,8 +55,10 @@ def openai_fields(sampling: SamplingParams, limits: Limits, context: ContextPara
         raise InvalidError(
             "0 is not possible: the server behind this model always answers", param="max_tokens"
         )
+    form = sampling.grammar if sampling.grammar is not None and sampling.grammar.text else None
+    if form is not None and (form.kind != "json_schema" or form.lazy):
+        raise _unknown(form.param)
     given = {
-        "grammar": sampling.grammar is not None and bool(sampling.grammar.text),
         "ignore_eos": sampling.ignore_eos,
         "post_sampling_probs": sampling.post_sampling_probs,
         "logit_bias": bool(sampling.logit_bias_texts),
@@ -69,6 +73,9 @@ def openai_fields(sampling: SamplingParams, limits: Limits, context: ContextPara
         if is_given:
             raise _unknown(name, " for texts" if name == "logit_bias" else "")
     fields = _common(sampling, limits)
+    if form is not None:
+        answer = {"name": "answer", "strict": True, "schema": json.loads(form.text)}
+        fields["response_format"] = {"type": "json_schema", "json_schema": answer}
     if sampling.logit_bias:
         fields["logit_bias"] = {
             str(token): NEVER if bias is None else bias for token, bias in sampling.logit_bias
@@ -123,7 +130,12 @@ def _common(sampling: SamplingParams, limits: Limits) -> Fields:
 
 
 def _grammar_fields(grammar: Grammar) -> Fields:
-    fields: Fields = {"grammar": grammar.text}
+    if grammar.kind == "json_schema":
+        return {"json_schema": json.loads(grammar.text)}
+    text = grammar.text
+    if grammar.kind == "regex":  # llama-server reads one in Lark, or says that it can't
+        text = f"{LARK_MARK} {{}}\nstart: /{_unslashed(text)}/"
+    fields: Fields = {"grammar": text}
     if grammar.lazy:
         fields["grammar_lazy"] = True
         fields["grammar_triggers"] = [
@@ -132,6 +144,11 @@ def _grammar_fields(grammar: Grammar) -> Fields:
             for t in grammar.triggers
         ]
     return fields
+
+
+def _unslashed(pattern: str) -> str:
+    """A regular expression with no slash of its own in it, nor a line's end."""
+    return pattern.replace("/", "\\x2f").replace("\n", "\\n")
 
 
 def _unknown(name: str, what: str = "") -> InvalidError:

@@ -128,7 +128,8 @@ class UpstreamPipeline:
             fields=fields,
             deadline_at=request.deadline_at,
             prompt_tokens=_prompt_tokens(prompt),
-            continues=(self._spec.continues or path == TEXT_PATH) and "grammar" not in fields,
+            continues=(self._spec.continues or path == TEXT_PATH)
+            and not fields.keys() & {"grammar", "json_schema", "response_format"},
         )
 
     def reader(self, request: GenerateRequest, prepared: UpstreamRequest) -> None:
