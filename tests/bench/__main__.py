@@ -1,4 +1,4 @@
-"""`make bench`, or one of: `python -m tests.bench [run|engine|chat|gil|steps] --help`."""
+"""`make bench`, or `python -m tests.bench [run|engine|chat|gil|steps|constrained] --help`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from llamaweb.run.steps import StepError
 from tests.bench import (
     chat,
     comparison,
+    constrained,
     engine_report,
     lock_share,
     peer_build,
@@ -72,6 +73,9 @@ def parser() -> argparse.ArgumentParser:
     gil.add_argument("--seconds", type=int, default=30)
     step = _command(commands, "steps", _steps, "Python time of an engine step")
     step.add_argument("--concurrency", type=_numbers, default=(1, rounds.NUM_SLOTS))
+    bound = _command(commands, "constrained", _constrained, "decoding under a schema, against free")
+    bound.add_argument("--concurrency", type=_numbers, default=(1, rounds.NUM_SLOTS))
+    bound.add_argument("--rounds", type=int, default=ROUNDS)
     return top
 
 
@@ -205,6 +209,12 @@ def _gil(options: argparse.Namespace) -> None:
 def _steps(options: argparse.Namespace) -> None:
     spec = rounds.engine_spec(_plan(options, concurrency=options.concurrency))
     _say(steps.render(steps.measure(spec, options.concurrency, options.seed)))
+
+
+def _constrained(options: argparse.Namespace) -> None:
+    spec = rounds.engine_spec(_plan(options, concurrency=options.concurrency))
+    rates = constrained.measure(spec, options.concurrency, options.rounds, options.seed)
+    _say(constrained.render(rates))
 
 
 if __name__ == "__main__":
