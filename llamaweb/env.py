@@ -151,6 +151,12 @@ class Env:
         0,
         "Memory that all engines may take together, in MiB; 0: what others leave, but a reserve.",
     )
+    engine_gpu_memory_mib: int = var(
+        kinds.integer(0, 67_108_864),
+        0,
+        "Memory of all GPUs that engines may take together, in MiB; 0: what was free before the "
+        "first engine took some, but a reserve.",
+    )
     engine_max_loaded: int = var(
         kinds.integer(0, 1000), 0, "Models in memory at the same time; 0: as many as fit."
     )

@@ -35,6 +35,7 @@ ENGINE_STEP_MS = ENV.engine_step_ms
 ENGINE_CACHE_MIB = ENV.engine_cache_mib
 ENGINE_KV = ENV.engine_kv
 ENGINE_MEMORY_MIB = ENV.engine_memory_mib
+ENGINE_GPU_MEMORY_MIB = ENV.engine_gpu_memory_mib
 ENGINE_MAX_LOADED = ENV.engine_max_loaded
 ENGINE_CALIBRATION = ENV.engine_calibration
 ENGINE_CONTEXT_SHIFT = ENV.engine_context_shift

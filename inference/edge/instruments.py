@@ -87,10 +87,31 @@ MODEL_MEMORY = Instrument(
     ("model",),
 )
 MEMORY_BUDGET = Instrument(
-    f"{PREFIX}_memory_budget_bytes", "gauge", "Memory that engines may take together now."
+    f"{PREFIX}_memory_budget_bytes", "gauge", "Memory that engines may take together now.", ()
 )
 MEMORY_USED = Instrument(
-    f"{PREFIX}_memory_used_bytes", "gauge", "Of that, what models in memory are expected to need."
+    f"{PREFIX}_memory_used_bytes",
+    "gauge",
+    "Of that, what models in memory are expected to need.",
+    (),
+)
+MODEL_GPU_MEMORY = Instrument(
+    f"{PREFIX}_model_gpu_memory_bytes",
+    "gauge",
+    "Memory of GPUs it is expected to need.",
+    ("model",),
+)
+GPU_MEMORY_BUDGET = Instrument(
+    f"{PREFIX}_gpu_memory_budget_bytes",
+    "gauge",
+    "Memory of GPUs that engines may take together; 0: not counted.",
+    (),
+)
+GPU_MEMORY_USED = Instrument(
+    f"{PREFIX}_gpu_memory_used_bytes",
+    "gauge",
+    "Of that, what models in memory are expected to need.",
+    (),
 )
 
 INSTRUMENTS: tuple[Instrument, ...] = (
@@ -114,6 +135,9 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     MODEL_MEMORY,
     MEMORY_BUDGET,
     MEMORY_USED,
+    MODEL_GPU_MEMORY,
+    GPU_MEMORY_BUDGET,
+    GPU_MEMORY_USED,
     *(number.instrument for number in ENGINE_NUMBERS),
 )
 

@@ -15,10 +15,13 @@ OF_MODELS = (
     ("evictions", instruments.MODEL_EVICTIONS),
     ("load_failures", instruments.MODEL_LOAD_FAILURES),
     ("memory_need_bytes", instruments.MODEL_MEMORY),
+    ("gpu_memory_need_bytes", instruments.MODEL_GPU_MEMORY),
 )
 OF_THE_HOST = (
     ("memory_budget_bytes", instruments.MEMORY_BUDGET),
     ("memory_used_bytes", instruments.MEMORY_USED),
+    ("gpu_memory_budget_bytes", instruments.GPU_MEMORY_BUDGET),
+    ("gpu_memory_used_bytes", instruments.GPU_MEMORY_USED),
 )
 
 

@@ -1,11 +1,11 @@
-"""How much memory engines may take here, and how much one of them will."""
+"""How much memory engines may take here, of the host and of GPUs, and how much one of them will."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from django.conf import settings
@@ -13,6 +13,7 @@ from django.conf import settings
 from inference.models import ModelConfig
 from inference.registry import upstreams
 from inference.registry.memory_plan import model_estimate
+from inference.supervisor.gpus import Gpus, here
 from inference.supervisor.placement import Room
 from llamaweb.lib.ram import Ram, read_ram
 
@@ -21,6 +22,9 @@ log = logging.getLogger(__name__)
 MIB = 1 << 20
 # Left to everybody else where nobody has said how much engines may take: a part of all there is.
 RESERVE_PART, MIN_RESERVE_BYTES, MAX_RESERVE_BYTES = 16, 256 * MIB, 2048 * MIB
+# What a driver takes on a GPU for a process that computes there, beside what llama.cpp allocates:
+# 300 to 500 MiB with CUDA.
+GPU_PROCESS_BYTES = 512 * MIB
 
 
 def takes_place(config: ModelConfig) -> bool:
@@ -30,31 +34,56 @@ def takes_place(config: ModelConfig) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Of host memory, in bytes: with a full prompt cache, and what may do where nobody has set a
-    budget; 0 where nobody can tell."""
+    """In bytes, 0 where nobody can tell. Of host memory: with a full prompt cache, and what may do
+    where nobody has set a budget. `gpu`: of the memory of GPUs."""
 
     most: int
     least: int
+    gpu: int = 0
 
 
-def read_need(config: ModelConfig) -> Need:
+def read_need(config: ModelConfig, gpus: Gpus = here) -> Need:
     """What an engine of `config` will take."""
     if config.engine_class == "mock":
         return Need(settings.MOCK_MEMORY_MIB * MIB, settings.MOCK_MEMORY_MIB * MIB)
     try:
-        found = model_estimate(config)
+        found = _need(config, gpus)
     except Exception:  # a file nobody foresaw must not keep the others from being loaded
         log.exception("model %s: nobody can tell what memory it needs", config.name)
         found = None
     if found is not None:
-        is_strict = bool(settings.ENGINE_MEMORY_MIB)
-        return Need(found.host_bytes, found.host_bytes if is_strict else found.loaded_bytes)
+        return found
     size = (config.file.size or 0) if config.file is not None else 0
     return Need(size, size)
 
 
-def read_room(pids: Iterable[int]) -> Room:
+def _need(config: ModelConfig, gpus: Gpus) -> Need | None:
+    found = model_estimate(config)
+    place = gpus.place() if found is not None and found.device_bytes else "gpu"
+    if place == "nowhere":  # llama.cpp computes all of it on the CPU then
+        found = model_estimate(config, {"gpu_layers": 0})
+    if found is None:
+        return None
+    shared = found.device_bytes if place == "host" else 0
+    most, loaded = found.host_bytes + shared, found.loaded_bytes + shared
+    on_gpu = found.device_bytes - shared
+    return Need(
+        most,
+        most if settings.ENGINE_MEMORY_MIB else loaded,
+        on_gpu + GPU_PROCESS_BYTES if on_gpu else 0,
+    )
+
+
+def read_room(pids: Iterable[int], gpus: Gpus = here) -> Room:
     """What engines may take now. `pids`: of those that run."""
+    room = _host_room(pids)
+    gpu = gpus.room(settings.ENGINE_GPU_MEMORY_MIB)
+    if gpu is None:
+        return room
+    return replace(room, gpu_budget_bytes=gpu.budget_bytes, gpu_limit_bytes=gpu.limit_bytes)
+
+
+def _host_room(pids: Iterable[int]) -> Room:
     if settings.ENGINE_MEMORY_MIB:
         budget = settings.ENGINE_MEMORY_MIB * MIB
         return Room(budget, budget, settings.ENGINE_MAX_LOADED)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from inference.models import ModelConfig
+from inference.protocol.reasons import NO_REASON, Reason, reason, reason_info
 from inference.protocol.spec import EXIT_UNSERVABLE
 from inference.queues.contract import SUPERVISOR_ID, Beat, EngineStatus, Queue
 from inference.supervisor.child import text_of
@@ -196,18 +197,18 @@ class SupervisedEngine:
             log.error("model %s: no step for %d s, killed", self.config.name, self._looks)
             self._process.kill()
 
-    def tell(self, why: str = "", *, numbers: Mapping[str, int] = NO_NUMBERS) -> None:
+    def tell(self, why: Reason = NO_REASON, *, numbers: Mapping[str, int] = NO_NUMBERS) -> None:
         """Let /health and administrators see what the supervisor knows. `why`: it has no place."""
         state = self.state
-        known = self._waits_for or (why if state in ("off", "draining") else "")
-        reason = "" if state == "ready" else known or self.restart.reason or why
+        known = reason(self._waits_for) or (why if state in ("off", "draining") else NO_REASON)
+        told = NO_REASON if state == "ready" else known or reason(self.restart.reason) or why
         self._queue.beat(
             self.config.name,
             Beat(
                 engine_id=SUPERVISOR_ID,
                 state="starting" if self.is_running or self._waits_for else "stopped",
                 info={
-                    "reason": reason,
+                    **reason_info(told),
                     "failures": self.restart.failures,
                     "log": "\n".join(self.log_tail[-TOLD_LINES:]),
                     "tail": text_of(self._process.log_tail) if self._process is not None else "",

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from inference.models import ModelConfig
+from inference.protocol.reasons import NO_REASON, reason
 from inference.queues.contract import Queue
 from inference.supervisor.budget import Need, read_need, read_room, takes_place
 from inference.supervisor.engine import SupervisedEngine
@@ -39,7 +40,7 @@ class Fleet:
         self._used_ts: dict[int, float] = {}
         self._room = Room(0, None)
         self._plan = Plan()
-        self._used_bytes = 0
+        self._used_bytes = self._used_gpu_bytes = 0
 
     def place(
         self,
@@ -58,7 +59,9 @@ class Fleet:
         pids = [pid for engine in (*engines, *ending) for pid in engine.pids]
         self._room = self._read_room(pids)
         self._plan = plan(models, self._room, now)
-        self._used_bytes = sum(model.need_bytes for model in models if model.state != "off")
+        held = [model for model in models if model.state != "off"]
+        self._used_bytes = sum(model.need_bytes for model in held)
+        self._used_gpu_bytes = sum(model.gpu_bytes for model in held)
         by_name = {engine.config.name: engine for engine in engines}
         for name, whom in self._plan.leave:
             if name in by_name:
@@ -72,18 +75,22 @@ class Fleet:
 
     def tell(self, engine: SupervisedEngine) -> None:
         """Let /health, chats, administrators and metrics see how the model stands."""
-        why = self._plan.reasons.get(engine.config.name, "")
+        why = self._plan.reasons.get(engine.config.name, NO_REASON)
         is_off = engine.state == "off"
         rests = engine.restart.is_unservable or engine.config.name in self._plan.refused
         if is_off and not why and not rests:
-            why = f"model {engine.config.name} isn't in memory; {ON_DEMAND}"
+            why = reason(f"model {engine.config.name} isn't in memory; {ON_DEMAND}")
+        need = self._needs.get(engine.config.pk, (0.0, NOTHING))[1]
         engine.tell(
             why,
             numbers={
                 "on_demand": int(is_off and not rests),
-                "memory_need_bytes": self._needs.get(engine.config.pk, (0.0, NOTHING))[1].most,
+                "memory_need_bytes": need.most,
                 "memory_budget_bytes": self._room.budget_bytes,
                 "memory_used_bytes": self._used_bytes,
+                "gpu_memory_need_bytes": need.gpu,
+                "gpu_memory_budget_bytes": self._room.gpu_budget_bytes,
+                "gpu_memory_used_bytes": self._used_gpu_bytes,
             },
         )
 
@@ -97,6 +104,7 @@ class Fleet:
             name=config.name,
             need_bytes=need.most,
             least_bytes=need.least,
+            gpu_bytes=need.gpu,
             state=engine.state,
             is_wanted=config.wanted == ModelConfig.Wanted.LOADED,
             is_pinned=config.is_pinned,
@@ -114,8 +122,14 @@ class Fleet:
 
     def _left_over(self, engine: SupervisedEngine, now: float) -> Model:
         config = engine.config
-        need = self._need(config, now).most
-        return Model(config.name, need, state="draining", takes_place=takes_place(config))
+        need = self._need(config, now)
+        return Model(
+            config.name,
+            need.most,
+            gpu_bytes=need.gpu,
+            state="draining",
+            takes_place=takes_place(config),
+        )
 
     def _need(self, config: ModelConfig, now: float) -> Need:
         read_ts, need = self._needs.get(config.pk, (None, NOTHING))

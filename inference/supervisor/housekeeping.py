@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from inference.protocol.events import Failed
+from inference.protocol.reasons import Reason
 from inference.queues.contract import Queue
 from inference.registry.selectors import not_loaded
 
@@ -38,9 +39,9 @@ class Housekeeping:
         """End what waits for a model that nothing can serve."""
         self._fail_waiting(model, f"the model can't be loaded: {reason}")
 
-    def refuse_for(self, model: str, reason: str) -> None:
+    def refuse_for(self, model: str, reason: Reason) -> None:
         """End what waits for a model that there is never room for."""
-        self._fail_waiting(model, reason)
+        self._fail_waiting(model, reason.hidden)
 
     def _fail_waiting(self, model: str, reason: str) -> None:
         refused = self._queue.fail_queued(model, Failed("model_unavailable", reason))

@@ -4,7 +4,8 @@ Asked again every moment with what is true then; nothing is remembered here, so 
 withdrawn costs nobody anything. The rules:
 
 - Models that requests wait for are served in the order of their oldest request. One that doesn't
-  fit yet blocks those behind it, else small models could starve a large one.
+  fit yet blocks those behind it, else small models could starve a large one. Those pass that fit
+  now and leave it the room that it waits for; all may while other programs take that room.
 - Room is made of idle engines, the least recently used first, when all that are needed are idle;
   else nobody leaves and the request waits. An engine stays `MIN_RESIDENCE_S` at least.
 - After `PATIENCE_S` a busy engine may have to drain as well, unless a request older than the one
@@ -17,33 +18,36 @@ withdrawn costs nobody anything. The rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from inference.protocol.reasons import NO_REASON, Other, Reason, reason
+from inference.supervisor.placement_words import holders, named, size_text
 
 State: TypeAlias = Literal["off", "loading", "ready", "draining"]
 
 MIN_RESIDENCE_S = 10.0  # swaps are at least so far apart, however requests alternate
 PATIENCE_S = 30.0  # so long a request waits before a busy engine of another model drains
 STANDING_IDLE_S = 60.0
-MAX_NAMED = 3  # models named in a reason
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """A model and its engine, now. Times are of one clock, in seconds.
 
-    `need_bytes`: of host memory, when loaded; alone `least_bytes` may do, if given. `takes_place`:
-    counts in `Room.max_loaded`. `num_waiting`: requests but those of the background, `waits_since`
-    the oldest of them came. `ready_since`: when its engine became ready. `used_at`: when somebody
-    last asked for it. `is_resting`: it could not be loaded and isn't tried again yet. `is_short`:
-    its load failed for want of memory and is tried once more when all idle engines have left.
-    `doing`: what is happening while it loads.
+    `need_bytes`: of host memory, when loaded; alone `least_bytes` may do, if given. `gpu_bytes`:
+    likewise, of the memory of GPUs. `takes_place`: counts in `Room.max_loaded`. `num_waiting`:
+    requests but those of the background, `waits_since` the oldest of them came. `ready_since`: when
+    its engine became ready. `used_at`: when somebody last asked for it. `is_resting`: it could not
+    be loaded and isn't tried again yet. `is_short`: its load failed for want of memory and is tried
+    once more when all idle engines have left. `doing`: what is happening while it loads.
     """
 
     name: str
     need_bytes: int = 0
     least_bytes: int | None = None
+    gpu_bytes: int = 0
     state: State = "off"
     is_wanted: bool = False
     is_pinned: bool = False
@@ -73,11 +77,14 @@ class Model:
 class Room:
     """What all engines together may take. `limit_bytes`: at most, whatever leaves; None: nobody can
     tell, memory isn't counted. `budget_bytes`: now, with the engines that are there; less than
-    the limit where other programs take memory. `max_loaded` 0: any number."""
+    the limit where other programs take memory. `max_loaded` 0: any number. `gpu_…`: likewise, of
+    all GPUs together."""
 
     budget_bytes: int = 0
     limit_bytes: int | None = None
     max_loaded: int = 0
+    gpu_budget_bytes: int = 0
+    gpu_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,8 @@ class Plan:
 
     start: tuple[str, ...] = ()
     leave: tuple[tuple[str, str], ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    refused: Mapping[str, Reason] = field(default_factory=dict)
 
 
 def plan(models: Sequence[Model], room: Room, now: float) -> Plan:
@@ -107,17 +114,17 @@ class _Planner:
         self._leaving = [model for model in models if model.state == "draining"]
         self._start: list[str] = []
         self._leave: list[tuple[str, str]] = []
-        self._reasons: dict[str, str] = {}
-        self._refused: dict[str, str] = {}
+        self._reasons: dict[str, Reason] = {}
+        self._refused: dict[str, Reason] = {}
         self._first_blocked: Model | None = None
 
     def plan(self) -> Plan:
         """See the function."""
         for model in self._models:
             if model.state == "loading":
-                self._reasons[model.name] = f"model {model.name} is {model.doing or 'loading'}"
+                self._say(model, f"is {model.doing or 'loading'}")
             elif model.state == "draining" and model.num_waiting:
-                self._reasons[model.name] = f"model {model.name} ends and is loaded again then"
+                self._say(model, "ends and is loaded again then")
         absent = [m for m in self._models if m.state == "off" and not m.is_resting]
         asked = sorted((m for m in absent if m.num_waiting), key=lambda m: m.waits_since)
         wished = [m for m in absent if not m.num_waiting and (m.is_wanted or m.num_background)]
@@ -130,13 +137,12 @@ class _Planner:
         if refusal:
             self._refused[model.name] = self._reasons[model.name] = refusal
             return
+        first = self._first_blocked
         if self._is_free(model):
             self._begin(model)
-        elif self._first_blocked is not None:
-            self._reasons[model.name] = (
-                f"model {model.name} waits for its turn behind {self._first_blocked.name}"
-            )
-        elif model.is_short and model.num_waiting and (self._leaving or self._idle(model)):
+        elif first is not None and not self._may_pass(model, first):
+            self._say(model, "waits for its turn behind ", Other(first.name))
+        elif model.is_short and model.num_waiting and self._has_idle(model):
             self._make_room(model, self._idle(model))
             self._block(model, "is tried again when the idle models have left")
         elif self._fits(model):
@@ -149,10 +155,27 @@ class _Planner:
         others = [held for held in self._held if held not in self._leaving]
         if not self._fits(model, without=self._leaving):
             self._make_room(model, self._victims(model, others))
-        in_the_way = [other for other in others if other.need_bytes or self._room.max_loaded]
-        words = self._words(model, self._leaving or in_the_way)
-        what = "a place" if self._has_memory(model, self._held) else "memory"
-        self._block(model, f"waits for {what}: {words}")
+        self._block(model, *self._lack(model))
+
+    def _may_pass(self, model: Model, first: Model) -> bool:
+        """Whether it may start before `first`, which has to have its room all the same when those
+        have left that may leave. What was loaded since `first` waits counts as staying, else one
+        after the other would pass."""
+        if first.is_short or not self._fits(model):
+            return False
+        gone = [
+            held
+            for held in self._held
+            if not held.is_pinned
+            and held.state in ("ready", "draining")
+            and (held.state == "draining" or held.ready_since < first.waits_since)
+        ]
+        return self._fits(first, without=gone, beside=model)
+
+    def _has_idle(self, model: Model) -> bool:
+        """Whether any engine is idle, or leaves and is idle."""
+        is_leaving_soon = any(not leaving.num_running for leaving in self._leaving)
+        return is_leaving_soon or bool(self._idle(model))
 
     def _victims(self, model: Model, others: Iterable[Model]) -> list[Model]:
         """Who has to leave for `model`, beside those who do; nobody if that can't be enough."""
@@ -210,11 +233,20 @@ class _Planner:
 
     def _is_free(self, model: Model) -> bool:
         """Whether it takes nothing that anybody could wait for."""
-        return not model.need_bytes and not (self._room.max_loaded and model.takes_place)
+        takes_place = self._room.max_loaded and model.takes_place
+        return not model.need_bytes and not model.gpu_bytes and not takes_place
 
-    def _fits(self, model: Model, without: Sequence[Model] = ()) -> bool:
+    def _fits(
+        self, model: Model, without: Sequence[Model] = (), beside: Model | None = None
+    ) -> bool:
         held = [other for other in self._held if other not in without]
-        return self._has_place(model, held) and self._has_memory(model, held)
+        if beside is not None:
+            held.append(beside)
+        return (
+            self._has_place(model, held)
+            and self._has_memory(model, held)
+            and self._has_gpu(model, held)
+        )
 
     def _has_place(self, model: Model, held: Sequence[Model]) -> bool:
         most = self._room.max_loaded
@@ -229,73 +261,87 @@ class _Planner:
             return model.alone_bytes <= room.limit_bytes
         return used + model.need_bytes <= room.budget_bytes
 
-    def _refusal(self, model: Model) -> str:
-        """Why it can't ever be loaded beside what stays; "" if it can."""
+    def _has_gpu(self, model: Model, held: Sequence[Model]) -> bool:
+        room = self._room
+        if room.gpu_limit_bytes is None or not model.gpu_bytes:
+            return True
+        used = sum(other.gpu_bytes for other in held)
+        if not used:
+            return model.gpu_bytes <= room.gpu_limit_bytes
+        return used + model.gpu_bytes <= room.gpu_budget_bytes
+
+    def _can_have_room(self, model: Model) -> bool:
+        """Whether it would fit if all that may leave had left; else others take its room."""
+        return self._fits(model, without=[held for held in self._held if not held.is_pinned])
+
+    def _refusal(self, model: Model) -> Reason:
+        """Why it can't ever be loaded beside what stays."""
         room = self._room
         staying = [m for m in self._models if m is not model and m.is_pinned]
         staying = [m for m in staying if m.state != "off" or m.is_wanted]
-        beside = f" beside {_named(m.name for m in staying)}" if staying else ""
+        beside = [" beside ", *named(staying)] if staying else []
         places = sum(m.takes_place for m in staying)
         if room.max_loaded and model.takes_place and places >= room.max_loaded:
-            return f"model {model.name} can't be loaded{beside}: at most {room.max_loaded} may be"
-        if room.limit_bytes is None:
-            return ""
-        left = max(0, room.limit_bytes - sum(m.need_bytes for m in staying))
+            most = f": at most {room.max_loaded} may be"
+            return reason(f"model {model.name} can't be loaded", *beside, most)
         need = model.need_bytes if staying else model.alone_bytes
-        if not need or need <= left:
-            return ""
-        return (
-            f"model {model.name} is too large: it needs {size_text(need)}, "
-            f"{size_text(left)} may be used{beside}"
-        )
+        for limit, wanted, of, what in (
+            (room.limit_bytes, need, _host, ""),
+            (room.gpu_limit_bytes, model.gpu_bytes, _gpu, " of GPU memory"),
+        ):
+            left = 0 if limit is None else max(0, limit - sum(map(of, staying)))
+            if limit is not None and wanted > left:
+                sizes = f"it needs {size_text(wanted)}{what}, {size_text(left)} may be used"
+                return reason(f"model {model.name} is too large: {sizes}", *beside)
+        return NO_REASON
 
     # --- outcomes
 
     def _begin(self, model: Model) -> None:
         self._start.append(model.name)
         self._held.append(model)
-        self._reasons[model.name] = f"model {model.name} is loading"
+        self._say(model, "is loading")
 
     def _make_room(self, model: Model, victims: Iterable[Model]) -> None:
         for victim in victims:
             self._leave.append((victim.name, model.name))
             self._leaving.append(victim)
 
-    def _block(self, model: Model, why: str) -> None:
-        if model.num_waiting:
+    def _block(self, model: Model, *why: str) -> None:
+        """It waits, and the younger ones with it if it is only engines that take its room."""
+        if self._first_blocked is None and model.num_waiting and self._can_have_room(model):
             self._first_blocked = model
-        self._reasons[model.name] = f"model {model.name} {why}"
+        self._say(model, *why)
 
-    def _words(self, model: Model, named: Sequence[Model]) -> str:
-        if not named:
-            return (
-                f"it needs {size_text(model.need_bytes)}, "
-                f"{size_text(self._room.budget_bytes)} are free"
-            )
-        words = [self._why_there(other) for other in named[:MAX_NAMED]]
-        more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
-        return ", ".join(words) + more
+    def _say(self, model: Model, *what: str) -> None:
+        self._reasons[model.name] = reason(f"model {model.name} ", *what)
 
-    def _why_there(self, other: Model) -> str:
-        requests = f"{other.num_running} request{'s' if other.num_running != 1 else ''}"
-        if other in self._leaving:
-            ends = f"ends its last {requests}" if other.num_running else "is being unloaded"
-            return f"{other.name} {ends}"
-        if other.num_running:
-            return f"{other.name} is answering {requests}"
-        if other.state == "loading" or other.name in self._start:
-            return f"{other.name} is loading"
-        if other.is_asked:
-            return f"{other.name} has requests to answer"
-        return f"{other.name} is pinned" if other.is_pinned else f"{other.name} was just loaded"
+    def _lack(self, model: Model) -> list[str]:
+        """What there isn't enough of, and who has it."""
+        if not self._has_memory(model, self._held):
+            return ["waits for memory: ", *self._taken(model, self._room.budget_bytes, _host)]
+        if not self._has_gpu(model, self._held):
+            return [
+                "waits for GPU memory: ",
+                *self._taken(model, self._room.gpu_budget_bytes, _gpu),
+            ]
+        return ["waits for a place: ", *self._holders(lambda m: m.takes_place)]
 
+    def _taken(self, model: Model, budget: int, of: Callable[[Model], int]) -> list[str]:
+        if self._can_have_room(model):
+            return self._holders(of)
+        free = max(0, budget - sum(map(of, self._held)))
+        return [f"it needs {size_text(of(model))}, {size_text(free)} are free"]
 
-def size_text(num_bytes: int) -> str:
-    """Such as "1.5 GiB" or "300 MiB"."""
-    if num_bytes < 1 << 30:
-        return f"{num_bytes / (1 << 20):.0f} MiB"
-    return f"{num_bytes / (1 << 30):.1f} GiB"
+    def _holders(self, has: Callable[[Model], int]) -> list[str]:
+        """Who has what is waited for; if some leave already, only they."""
+        leaving = [m for m in self._leaving if has(m)]
+        return holders(leaving or [m for m in self._held if has(m)], self._leaving)
 
 
-def _named(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+def _host(model: Model) -> int:
+    return model.need_bytes
+
+
+def _gpu(model: Model) -> int:
+    return model.gpu_bytes

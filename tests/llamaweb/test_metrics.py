@@ -91,6 +91,8 @@ async def test_what_the_supervisor_tells_of_memory(monkeypatch: pytest.MonkeyPat
         info = {
             "loads": 3, "evictions": 2, "load_failures": 1, "memory_need_bytes": 600,
             "memory_budget_bytes": 1000, "memory_used_bytes": 700, "reason": "x",
+            "gpu_memory_need_bytes": 60, "gpu_memory_budget_bytes": 100,
+            "gpu_memory_used_bytes": 70,
         }  # fmt: skip
         return (EngineStatus("supervisor", "stopped", 0, 0, 0.25, False, info),)
 
@@ -101,6 +103,9 @@ async def test_what_the_supervisor_tells_of_memory(monkeypatch: pytest.MonkeyPat
     assert await samples("llamaweb_model_memory_bytes", model="starter") == 600
     assert await samples("llamaweb_memory_budget_bytes") == 1000
     assert await samples("llamaweb_memory_used_bytes") == 700
+    assert await samples("llamaweb_model_gpu_memory_bytes", model="starter") == 60
+    assert await samples("llamaweb_gpu_memory_budget_bytes") == 100
+    assert await samples("llamaweb_gpu_memory_used_bytes") == 70
     supervisor = {"model": "starter", "engine": "supervisor"}
     assert await samples("llamaweb_engine_ready", **supervisor) is None  # it is no engine
 

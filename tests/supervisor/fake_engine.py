@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from inference.models import ModelConfig
+from inference.protocol.reasons import NO_REASON, Reason
 from inference.supervisor.placement import State
 from inference.supervisor.policy import Restart
 
@@ -22,6 +24,7 @@ class FakeEngine:
         self.looks, self.broken = 0, False
         self.asked: list[str] = []
         self.told: list[str] = []
+        self.numbers: dict[str, int] = {}
 
     @property
     def is_draining(self) -> bool:
@@ -48,8 +51,9 @@ class FakeEngine:
         if self.broken:
             raise RuntimeError("a reply nobody foresaw")
 
-    def tell(self, why: str = "", **_numbers: Any) -> None:
-        self.told.append(why)
+    def tell(self, why: Reason = NO_REASON, *, numbers: Mapping[str, int]) -> None:
+        self.told.append(why.text)
+        self.numbers = dict(numbers)
 
     def drain(self, _now: float) -> None:
         if not self.asked:

@@ -117,6 +117,20 @@ def test_a_request_swaps_and_says_what_it_waits_for(world: World) -> None:
     assert world.engine("a").told[-1] == "model a waits for memory: b is loading"
 
 
+def test_layers_on_gpus_need_room_there(world: World) -> None:
+    fleet = world.supervisor._fleet
+    fleet._read_room = lambda _pids: Room(9 * GIB, 9 * GIB, 0, GIB, GIB)
+    fleet._read_need = lambda _config: Need(GIB, GIB, gpu=GIB)
+    fleet._needs.clear()
+    world.ask("a")
+    world.queue.claim("a", "e", slots=1, idle=True)
+    world.ask("b")
+    world.tick(MIN_RESIDENCE_S)
+    assert world.engine("b").told[-1] == "model b waits for GPU memory: a is answering 1 request"
+    assert world.engine("b").numbers["gpu_memory_need_bytes"] == GIB
+    assert world.engine("b").numbers["gpu_memory_used_bytes"] == GIB
+
+
 def test_who_leaves_the_queue_costs_nobody_a_place(world: World) -> None:
     gid = world.ask("b")
     world.queue.cancel("b", gid, "user")
@@ -137,7 +151,7 @@ def test_a_pinned_model_stays_and_the_others_are_told_the_sizes(world: World) ->
     world.tick(MIN_RESIDENCE_S)
     assert world.engine("a").asked == []
     assert world.end_of("b", gid).message == (
-        "model b is too large: it needs 1.0 GiB, 0 MiB may be used beside a"
+        "model b is too large: it needs 1.0 GiB, 0 MiB may be used beside another model"
     )
 
 

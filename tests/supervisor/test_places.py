@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from inference.protocol.reasons import Other, reason, reason_read
 from inference.supervisor import engine as module
 from inference.supervisor.engine import SupervisedEngine
 from inference.supervisor.policy import MIN_DELAY_S, UNSERVABLE_RETRY_S
@@ -90,8 +91,8 @@ def test_a_load_without_memory_gives_its_place_up_for_its_turn(world: World) -> 
     world.started[1].code = -9
     world.engine.look_after(9.0)
     assert world.engine.unservable_reason == "it died (SIGKILL); twice"
-    reason, info = (world.engine.tell(), told(world))[1]
-    assert reason == "it died (SIGKILL); twice"
+    said, info = (world.engine.tell(), told(world))[1]
+    assert said == "it died (SIGKILL); twice"
     assert info["log"] == "first words\nlast words"
     assert info["load_failures"] == 2
 
@@ -114,9 +115,11 @@ def test_a_crash_of_a_ready_engine_keeps_its_place(world: World) -> None:
 
 
 def test_why_it_waits_is_told_while_it_has_no_place(world: World) -> None:
-    world.engine.tell("model m waits for memory: a is loading", numbers={"on_demand": 1})
-    reason, info = told(world)
-    assert (reason, info["on_demand"]) == ("model m waits for memory: a is loading", 1)
+    why = reason("model m waits for memory: ", Other("a"), " is loading")
+    world.engine.tell(why, numbers={"on_demand": 1})
+    said, info = told(world)
+    assert (said, info["on_demand"]) == ("model m waits for memory: a is loading", 1)
+    assert reason_read(info) == why
     started(world)
-    world.engine.tell("something old")
+    world.engine.tell(reason("something old"))
     assert told(world)[0] == ""

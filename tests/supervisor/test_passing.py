@@ -1,0 +1,126 @@
+"""Younger requests pass one that waits for room, but never at its cost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.supervisor.placement import PATIENCE_S, Room
+from tests.supervisor.placement_world import (
+    GIB,
+    NOW,
+    Request,
+    World,
+    asked,
+    off,
+    planned,
+    ready,
+    room,
+)
+
+FOUR = room(4)
+LARGE_FIRST = ready("busy", 3, num_running=1), asked("large", 3, for_s=9)
+
+
+def test_what_fits_beside_the_older_one_passes() -> None:
+    found = planned(*LARGE_FIRST, asked("small", 1), room=FOUR)
+    assert found.start == ("small",)
+    assert (
+        found.reasons["large"].text == "model large waits for memory: busy is answering 1 request"
+    )
+
+
+def test_what_would_take_its_room_waits() -> None:
+    younger = asked("small", 1), off("wanted", 1, is_wanted=True)
+    found = planned(LARGE_FIRST[0], asked("large", 4, for_s=9), *younger, room=FOUR)
+    assert found.start == ()
+    assert found.reasons["small"].text == "model small waits for its turn behind large"
+
+
+def test_only_one_passes_where_there_is_room_for_one() -> None:
+    young = asked("one", 1, for_s=5), asked("two", 1, for_s=4)
+    found = planned(ready("busy", 2, num_running=1), LARGE_FIRST[1], *young, room=FOUR)
+    assert found.start == ("one",)
+
+
+@pytest.mark.parametrize("state", ["loading", "ready"])
+def test_what_has_passed_counts_though_nobody_remembers_it(state: str) -> None:
+    passed = ready("one", 1, state=state, ready_since=NOW - 3)
+    busy = ready("busy", 2, num_running=1)
+    assert planned(busy, LARGE_FIRST[1], passed, asked("two", 1), room=FOUR).start == ()
+    before = ready("one", 1, num_running=1, ready_since=NOW - 20)
+    assert planned(busy, LARGE_FIRST[1], before, asked("two", 1), room=FOUR).start == ("two",)
+
+
+def test_nobody_waits_behind_what_other_programs_keep_out() -> None:
+    tight = Room(budget_bytes=2 * GIB, limit_bytes=8 * GIB)
+    pinned = ready("pinned", 0.5, is_pinned=True)
+    found = planned(pinned, asked("large", 3, for_s=99), asked("small", 1), room=tight)
+    assert (found.start, found.leave) == (("small",), ())
+    assert found.reasons["large"].text == (
+        "model large waits for memory: it needs 3.0 GiB, 1.5 GiB are free"
+    )
+
+
+def test_a_second_try_waits_for_idle_models_only() -> None:
+    """What drains with an answer may need its time; the others needn't wait for that."""
+    draining = ready("a", state="draining", num_running=1)
+    short, young = asked("b", for_s=9, is_short=True), asked("c")
+    assert planned(draining, short, young, room=room(9)).start == ("b", "c")
+    ends = ready("a", state="draining")
+    found = planned(ends, short, young, room=room(9))
+    assert (found.start, found.leave) == ((), ())
+
+
+def test_memory_of_gpus_is_room_of_its_own() -> None:
+    both = Room(9 * GIB, 9 * GIB, gpu_budget_bytes=2 * GIB, gpu_limit_bytes=3 * GIB)
+    on_gpu = ready("a", gpu_bytes=GIB, num_running=1)
+    found = planned(on_gpu, asked("b", gpu_bytes=2 * GIB, for_s=9), asked("cpu"), room=both)
+    assert found.start == ("cpu",)
+    assert found.reasons["b"].text == "model b waits for GPU memory: a is answering 1 request"
+    idle = ready("a", gpu_bytes=GIB)
+    assert planned(idle, asked("b", gpu_bytes=2 * GIB), room=both).leave == (("a", "b"),)
+    assert planned(on_gpu, asked("b", gpu_bytes=GIB), room=both).start == ("b",)
+    # alone it is tried whatever other programs take there
+    assert planned(asked("b", gpu_bytes=3 * GIB), room=both).start == ("b",)
+    assert planned(asked("b", gpu_bytes=4 * GIB), room=both).refused["b"].text == (
+        "model b is too large: it needs 4.0 GiB of GPU memory, 3.0 GiB may be used"
+    )
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["s1", "s2", "s3"]), st.integers(0, 30), st.floats(0.5, 40.0)),
+    max_size=15,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(EVENTS, st.floats(1.0, 90.0), st.sampled_from([0, 3]))
+def test_who_passes_costs_the_older_one_nothing(
+    events: list[tuple[str, int, float]], busy_s: float, max_loaded: int
+) -> None:
+    """The large model starts when it would without the small ones."""
+    alone_s = _large_starts_after(busy_s, [], max_loaded)
+    assert _large_starts_after(busy_s, events, max_loaded) == alone_s
+
+
+def _large_starts_after(
+    busy_s: float, events: list[tuple[str, int, float]], max_loaded: int
+) -> float:
+    smalls = [off("s1", 0.5), off("s2", 1.0), off("s3", 1.5)]
+    world = World([off("busy", 3), off("large", 3), *smalls], room(4.5, max_loaded))
+    world.of["busy"].waiting.append(Request(world.now, busy_s))
+    for _ in range(5):
+        world.tick()
+    asked_at = world.now
+    world.of["large"].waiting.append(Request(world.now, 5.0))
+    todo = sorted((ticks, name, work_s) for name, ticks, work_s in events)
+    for tick in range(int(2 * PATIENCE_S + busy_s) + 20):
+        world.tick()
+        for ticks, name, work_s in todo:
+            if ticks == tick:
+                world.of[name].waiting.append(Request(world.now, work_s))
+        if world.of["large"].model.state == "loading":
+            return world.now - asked_at
+    raise AssertionError("the large model was never loaded")
