@@ -108,7 +108,7 @@ async def test_a_response_that_is_never_sent_cancels(fake: FakeInference) -> Non
     fake.script = hanging(STARTED, delta("x"))
     context = SubmitContext("user:7", "user:7", "tiny", 4, 0.0, 600.0)
     requests = chat_requests(ChatCompletionIn(messages=[]), context)
-    response = await reply(requests, stream=True, ping_s=None)
+    response = await reply(requests, stream=True, ping_s=None, user_id=7)
     assert fake.reading
     del response
     gc.collect()

@@ -16,6 +16,7 @@ from django.test import Client
 from inference import api
 from inference.edge.models.status import status_of
 from inference.models import ModelConfig, ModelFile
+from inference.protocol.reasons import Other, reason, reason_info
 from inference.queues.contract import SUPERVISOR_ID, EngineStatus
 from inference.registry.config_services import model_config_add
 from inference.registry.selectors import ModelInfo
@@ -30,6 +31,7 @@ from tests.registry.gguf_files import model
 pytestmark = pytest.mark.django_db
 URL = "https://example.org/x.gguf?token=secret"
 INFO = ModelInfo("m", 0, 1, "mock")
+HELD = reason("model tiny waits: ", Other("secret"), " is loading")
 
 
 def engine(state: str, *, age_s: float = 0.1, name: str = "e1", **info: Any) -> EngineStatus:
@@ -126,6 +128,10 @@ def test_what_the_file_and_the_engine_say(
         (
             (engine("stopped", name=SUPERVISOR_ID, reason="waits", on_demand=1),),
             {"value": "unloaded", "reason": "waits"},
+        ),
+        (
+            (engine("stopped", name=SUPERVISOR_ID, on_demand=1, **reason_info(HELD)),),
+            {"value": "unloaded", "reason": "model tiny waits: another model is loading"},
         ),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from inference import api
 from inference.api import EngineSummary, ModelInfo
+from inference.protocol.reasons import Other, reason, reason_info
 from inference.queues.contract import EngineStatus
 
 Tell = Callable[..., None]
@@ -45,6 +46,13 @@ async def test_a_model_that_waits_for_memory_says_so(tell: Tell) -> None:
 async def test_one_that_failed_is_not_to_be_had(tell: Tell) -> None:
     tell(status("supervisor", "stopped", reason="no such file", on_demand=0))
     assert await api.engine_status() == EngineSummary(False, "no such file", "m")
+
+
+async def test_everybody_is_told_without_the_names_of_other_models(tell: Tell) -> None:
+    why = reason("model m waits for memory: ", Other("secret"), " is loading")
+    tell(status("supervisor", "stopped", on_demand=1, **reason_info(why)))
+    found = await api.engine_status()
+    assert found.reason == "model m waits for memory: another model is loading"
 
 
 async def test_what_was_told_long_ago_says_nothing(tell: Tell) -> None:

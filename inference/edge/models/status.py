@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from inference.protocol.reasons import reason_read
 from inference.queues.contract import SUPERVISOR_ID, EngineStatus
 from inference.registry.selectors import ModelInfo
 
@@ -17,7 +18,8 @@ LOADING_STATES = ("loading", "starting")
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
     """`context`: tokens of one request, None unless an engine says it. `reason`: why it isn't
-    loaded though it should be; `failed`: it couldn't be. `progress`: as the wire has it."""
+    loaded though it should be, naming no other model; `failed`: it couldn't be. `progress`: as the
+    wire has it."""
 
     value: Value
     failed: bool = False
@@ -44,7 +46,7 @@ def status_of(info: ModelInfo, engines: Sequence[EngineStatus]) -> ModelStatus:
     for engine in ours:
         if engine.state in LOADED_STATES:
             return ModelStatus("loaded", context=int(engine.info.get("max_context", 0)) or None)
-    reason = next((str(e.info["reason"]) for e in heard if e.info.get("reason")), "")
+    reason = next((reason_read(e.info).hidden for e in heard if e.info.get("reason")), "")
     for engine in (*ours, *heard):  # the supervisor's says the same before an engine's first one
         if engine.state in LOADING_STATES:
             return ModelStatus("loading", reason=reason, progress=_load_progress(engine))

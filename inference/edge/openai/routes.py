@@ -30,7 +30,8 @@ async def chat_completions(
     context = await _context(request, body)
     requests = chat_requests(body, context)
     await refuse_hopeless(context.model, [request.prompt for request in requests])
-    return await reply(requests, stream=body.stream, ping_s=_ping_s(body))
+    user_id = _caller(request).user_id
+    return await reply(requests, stream=body.stream, ping_s=_ping_s(body), user_id=user_id)
 
 
 @router.post("/completions", response={200: dict[str, Any]}, summary="Text completion")
@@ -41,11 +42,12 @@ async def completions(
     context = await _context(request, body)
     requests = text_requests(body, context)
     await refuse_hopeless(context.model, [request.prompt for request in requests])
-    return await reply(requests, stream=body.stream, ping_s=_ping_s(body))
+    user_id = _caller(request).user_id
+    return await reply(requests, stream=body.stream, ping_s=_ping_s(body), user_id=user_id)
 
 
 async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller = _caller(request)
     info = await api.model_resolve_for(caller.user_id, body.model)
     api.refuse_unloaded(info)
     if not _autoload(request) and not (await api.engine_status(info.name)).ready:
@@ -60,6 +62,11 @@ async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
         num_adapters=info.num_adapters,
         sampling=info.sampling,
     )
+
+
+def _caller(request: HttpRequest) -> Caller:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    return caller
 
 
 def _autoload(request: HttpRequest) -> bool:
