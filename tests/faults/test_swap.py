@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import re
-import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from llamaweb.data_dir import DataDir
 from tests.faults import schedule
-from tests.faults.conftest import queue_of
+from tests.faults.swap_host import Host
 from tests.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
 FIRST, SECOND, BROKEN = "mock", "second", "broken"
-LONG = "words of a long answer " * 20  # some ten seconds
+LONG = "words of a long answer " * 30  # some 17 s: longer than a stream waits to open
 ENV = {
     "LLAMAWEB_MOCK_DELAY_MS": "25",
     "LLAMAWEB_MOCK_MEMORY_MIB": "600",
@@ -31,67 +26,6 @@ from inference.models import ModelConfig as M
 M.objects.create(name="{SECOND}", engine_class="mock")
 M.objects.create(name="{BROKEN}", engine_class="tests.faults.broken_model.broken")
 """
-
-
-class Host:
-    """A running instance with two models that work and one that doesn't."""
-
-    def __init__(self, stack: Stack) -> None:
-        self.stack = stack
-        self.key = stack.create_key()
-        self.queue = queue_of(stack)
-
-    def ask(self, model: str, text: str) -> Answer:
-        return Answer(self, model, text)
-
-    def reason(self, model: str) -> str:
-        said = (str(e.info.get("reason", "")) for e in self.queue.engines(model) if not e.is_silent)
-        return next(filter(None, said), "")
-
-    def loads(self) -> dict[str, float]:
-        """How often each model was loaded, from /metrics."""
-        token = DataDir(self.stack.data_dir).key("metrics_token")
-        _, text = self.request("GET", "/metrics", None, token)
-        found = re.findall(r'^llamaweb_model_loads_total{model="(\w+)"} (\S+)$', text, re.MULTILINE)
-        return {model: float(number) for model, number in found}
-
-    def request(self, method: str, path: str, body: Any, key: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.stack.port, timeout=120)
-        try:
-            headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-            connection.request(method, path, json.dumps(body) if body else None, headers)
-            response = connection.getresponse()
-            return response.status, response.read().decode()
-        finally:
-            connection.close()
-
-
-class Answer:
-    """A request from a thread of its own."""
-
-    def __init__(self, host: Host, model: str, text: str) -> None:
-        self._host, self._model, self._text = host, model, text
-        self._reply: tuple[int, str] | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    @property
-    def is_over(self) -> bool:
-        return self._reply is not None
-
-    def _run(self) -> None:
-        body = {"model": self._model, "messages": [{"role": "user", "content": self._text}]}
-        self._reply = self._host.request("POST", "/v1/chat/completions", body, self._host.key)
-
-    def reply(self) -> tuple[int, Any]:
-        self._thread.join(120)
-        assert self._reply is not None
-        return self._reply[0], json.loads(self._reply[1])
-
-    def text(self) -> str:
-        status, body = self.reply()
-        assert status == 200, body
-        return str(body["choices"][0]["message"]["content"])
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +40,16 @@ def test_a_long_answer_ends_before_the_swap_and_the_reason_is_seen(host: Host) -
     long = host.ask(FIRST, LONG)
     wait_for("the long answer runs", lambda: host.queue.load(FIRST).running, 30)
     short = host.ask(SECOND, "hello")
+    streamed = host.ask(SECOND, "hello", stream=True)
     expected = f"model {SECOND} waits for memory: {FIRST} is answering 1 request"
-    wait_for("the reason", lambda: host.reason(SECOND) == expected, 30)
+    host.wait_reason(SECOND, expected)
     assert not long.is_over
     assert long.text() == LONG.strip() or long.text() == LONG
     assert short.text() == "hello"
+    status, stream = streamed.raw()
+    assert status == 200
+    assert f": {expected}\n\n" in stream
+    assert stream.endswith("data: [DONE]\n\n")
     # The default model is out, and would be brought back.
     wait_for("health", lambda: host.stack.get("/health")[0] == 200, 30)
 
