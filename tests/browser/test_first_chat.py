@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
+from openai import BadRequestError, OpenAI
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.journey import ANSWER_MS, DESK, SOON_MS, Chat
 from tests.stack import Stack
+from tests.text.schema.judge import faults
+from tests.text.schema.suite import SMALL, WORD, closed
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.model, pytest.mark.timeout(420)]
 
@@ -119,6 +124,55 @@ def test_somebody_else_sees_nothing_of_it(alice: Chat, browser: Browser) -> None
     expect(carol.page.get_by_role("heading", name="This chat isn't here")).to_be_visible()
     assert carol.stored(conversation_id)[0] == 404
     assert "sea" not in carol.page.content()
+
+
+PERSON = closed({"name": WORD, "age": SMALL}, "name", "age")
+
+
+@pytest.fixture(scope="module")
+def client(alice: Chat) -> OpenAI:
+    """The official client with a key of alice's."""
+    url, key = f"{alice.stack.base_url}/v1", alice.stack.create_key("alice")
+    return OpenAI(base_url=url, api_key=key, max_retries=0, timeout=ANSWER_MS / 1000)
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"),
+    [
+        ({"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}, PERSON),
+        ({"type": "json_object", "schema": {**PERSON, "title": "Person"}}, PERSON),
+    ],
+)
+def test_an_answer_under_a_schema_is_the_same_streamed(
+    client: OpenAI, form: Any, schema: Any
+) -> None:
+    asked: Any = {
+        "model": "default",
+        "messages": [{"role": "user", "content": "Tell me of somebody, in JSON."}],
+        "response_format": form,
+        "seed": 3,
+        "temperature": 0,
+        "max_tokens": 100,
+    }
+    whole = client.chat.completions.create(**asked).choices[0]
+    chunks = list(client.chat.completions.create(**asked, stream=True))
+    said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert whole.message.content == said
+    assert whole.finish_reason == chunks[-1].choices[0].finish_reason == "stop"
+    assert faults(schema, json.loads(said)) == []
+
+
+def test_a_schema_that_cannot_be_kept_is_refused_by_path(client: OpenAI) -> None:
+    schema = closed({"a": {"type": "array", "uniqueItems": True}})
+    with pytest.raises(BadRequestError) as caught:
+        client.chat.completions.create(
+            model="default",
+            messages=[{"role": "user", "content": "hi"}],
+            response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
+            stream=True,
+        )
+    path = "response_format.json_schema.schema.properties.a.uniqueItems"
+    assert caught.value.param == path
 
 
 def plain(page: Page, markdown: str) -> str:
