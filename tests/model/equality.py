@@ -65,14 +65,28 @@ MODES = (
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where an answer parted from the plain run's: token number `position` of the answer to prompt
-    number `prompt`; `gap`: logits by which the plain run's token led."""
+    """Where an answer parted from the plain run's.
+
+    It is token number `position` of the answer to prompt number `prompt`. `gap`: logits by which
+    the plain run's token led. `pieces`: lengths in which the engine computed the prompt; what it
+    had of it already is in the first one.
+    """
 
     prompt: int
     position: int
     gap: float
     wanted: int
     got: int
+    pieces: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Number, events and pieces of each prompt; see `Outcome`."""
+
+    answers: list[tuple[int, list[Event], tuple[int, ...]]]
+    most_held: int
+    most_decoded: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +153,18 @@ class Subject:
             engine, _ = build_engine(spec)
             assert isinstance(engine, Engine)
             try:
-                answers, most_held, most_decoded = self._ask_all(engine, mode)
+                asked = self._ask_all(engine, mode)
                 stats = dict(engine.stats())
             finally:
                 engine.close()
-        found = [self._parted(number, events) for number, events in answers]
+        found = [self._parted(*answer) for answer in asked.answers]
         return Outcome(
-            len(answers), [item for item in found if item], stats, most_held, most_decoded
+            len(found), [one for one in found if one], stats, asked.most_held, asked.most_decoded
         )
 
-    def _ask_all(
-        self, engine: Engine, mode: Mode
-    ) -> tuple[list[tuple[int, list[Event]]], int, int]:
+    def _ask_all(self, engine: Engine, mode: Mode) -> _Asked:
         out: dict[str, list[Event]] = {}
+        pieces: dict[str, list[int]] = {}
         order = [n for turn in range(mode.num_turns) for n in self._order(turn)]
         waiting = [self._request(place, number, mode) for place, number in enumerate(order)]
         held = decoded = 0
@@ -161,8 +174,15 @@ class Subject:
             held = max(held, len(engine._active))
             collect(out, engine.step())
             decoded = max(decoded, engine.last_step.num_decode)
-        answers = [(number, out[str(place)]) for place, number in enumerate(order)]
-        return answers, held, decoded
+            for place, sequence in engine._active.items():
+                own = pieces.setdefault(place, [])
+                if sum(own) < min(sequence.slot.length, sequence.prompt_len):
+                    own.append(sequence.slot.length - sum(own))
+        answers = [
+            (number, out[str(place)], tuple(pieces.get(str(place), ())))
+            for place, number in enumerate(order)
+        ]
+        return _Asked(answers, held, decoded)
 
     def _order(self, turn: int) -> list[int]:
         """Back and forth, so that what was put away last is wanted first."""
@@ -181,13 +201,15 @@ class Subject:
         )
         return dataclasses.replace(request, tokens=self.tokens[number])
 
-    def _parted(self, number: int, events: list[Event]) -> Divergence | None:
+    def _parted(
+        self, number: int, events: list[Event], pieces: tuple[int, ...]
+    ) -> Divergence | None:
         assert finished(events).usage.cached_tokens == started(events).cached_tokens
         said = ids_of(events)
         for position, choice in enumerate(self.answers[number]):
             got = said[position] if position < len(said) else END
             if got != choice.token_id:
-                return Divergence(number, position, choice.gap, choice.token_id, got)
+                return Divergence(number, position, choice.gap, choice.token_id, got, pieces)
         assert len(said) <= len(self.answers[number]), "it went on behind the plain run's end"
         return None
 

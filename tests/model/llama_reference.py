@@ -39,10 +39,12 @@ class Shape:
 
     `copies`: the same sequence that many times side by side, in a stream each; the first one
     counts. `piece_len`: tokens of a sequence in a batch, 0: as many as there is room for.
+    `first`: lengths of the first pieces, where they are others.
     """
 
     copies: int = 1
     piece_len: int = 0
+    first: tuple[int, ...] = ()
 
 
 PLAIN = Shape()
@@ -100,9 +102,11 @@ class PlainRun:
         until the next call."""
         llama_cpp.llama_memory_clear(self._memory, True)
         most = self._batch_len // shape.copies
-        piece_len = min(shape.piece_len or most, most)
-        for start in range(0, len(prompt), piece_len):
-            logits = self._decode(prompt[start : start + piece_len], start, shape.copies)
+        first, start = list(shape.first), 0
+        while start < len(prompt):
+            length = min(first.pop(0) if first else shape.piece_len or most, most)
+            logits = self._decode(prompt[start : start + length], start, shape.copies)
+            start += length
         for position, token in enumerate(answer, len(prompt)):
             logits = self._decode([token], position, shape.copies)
         return logits

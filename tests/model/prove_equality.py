@@ -90,7 +90,8 @@ class Control:
         said = [choice.token_id for choice in choices]
         least = item.gap
         # The answer so far came token by token, or with the prompt as after a restart.
-        for shape, is_resumed in itertools.product(SHAPES, (False, True)):
+        own = tuple(Shape(copies, 0, item.pieces) for copies in (1, MAX_COPIES, 2, 4))
+        for shape, is_resumed in itertools.product((*own, *SHAPES), (False, True)):
             cut = ([*prompt, *said], []) if is_resumed else (prompt, said)
             logits = self._plain.logits(*cut, shape)
             least = min(least, self._value(logits, item.wanted) - self._value(logits, item.got))
