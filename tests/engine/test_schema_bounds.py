@@ -8,7 +8,7 @@ import signal
 import string
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,12 @@ def ladder(word: str, last: Any, levels: int = 60) -> Any:
     return {"$ref": "#/$defs/d0", "$defs": {**rungs, f"d{levels}": last}}
 
 
+def chain(make: Callable[[Any], Any], length: int = 2000) -> Any:
+    """Definitions that each name the next one, the last one the first."""
+    links = {f"d{n}": make({"$ref": f"#/$defs/d{(n + 1) % length}"}) for n in range(length)}
+    return {"$ref": "#/$defs/d0", "$defs": links}
+
+
 def ways(num: int, deep: int) -> Any:
     """`num` ** `deep` combinations."""
     one = [{"properties": {f"p{n}": SMALL}} for n in range(num)]
@@ -63,6 +69,10 @@ SCHEMAS: list[Any] = [
     ladder("anyOf", {"type": "null"}),
     ladder("allOf", {"type": "integer"}),
     ladder("oneOf", {"type": "integer"}),
+    chain(lambda link: link),
+    chain(lambda link: {"oneOf": [link, {"type": "null"}]}),
+    chain(lambda link: {"allOf": [link], "minimum": 3}),
+    chain(lambda link: {"type": "object", "properties": {"a": link}}),
     ways(10, 6),
     ways(4, 12),
     optional(300),

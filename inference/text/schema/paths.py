@@ -7,6 +7,7 @@ import re
 from typing import Any, TypeAlias
 
 Keys: TypeAlias = tuple[str | int, ...]
+MAX_KEY_CHARS = 200  # shown of each name
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 
@@ -18,6 +19,8 @@ def path_of(param: str, keys: Keys) -> str:
 def _step(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
+    if len(key) > MAX_KEY_CHARS:
+        key = f"{key[:MAX_KEY_CHARS]}…"
     return f".{key}" if _PLAIN.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
 
 

@@ -40,6 +40,7 @@ from llamaweb.lib.errors import InvalidError
 
 MAX_SCHEMA_CHARS = 128 * 1024
 MAX_NODES = 5000  # schemas in a schema
+MAX_INLINED = 16  # references followed inside each other
 Node: TypeAlias = dict[str, Any] | bool
 
 
@@ -70,7 +71,10 @@ def prepare(schema: Any, *, param: str) -> Prepared:
     Raises:
         InvalidError: with the path of the keyword that can't be, below `param`.
     """
-    return _Preparing(schema, param).run()
+    try:
+        return _Preparing(schema, param).run()
+    except RecursionError:
+        raise InvalidError("its references lead too deep", param=param) from None
 
 
 @dataclass(slots=True)
@@ -142,7 +146,7 @@ class _Preparing:
         """One of `oneOf`. A reference is followed, so that alternatives can be told apart."""
         if isinstance(schema, dict) and schema.keys() - ANNOTATIONS == {"$ref"}:
             target, path = self._target(schema["$ref"], (*keys, "$ref"))
-            if path not in self.inlined:
+            if path not in self.inlined and len(self.inlined) < MAX_INLINED:
                 self.inlined.append(path)
                 node = self._node(target, path)
                 self.inlined.pop()

@@ -72,6 +72,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"$ref": "#/enum/x", "enum": [1]}, ".$ref"),
     ({"$schema": "http://json-schema.org/draft-04/schema#"}, ".$schema"),
     ({"allOf": [{"properties": {"a": {"pattern": c}}} for c in "abcdefg"]}, ".allOf"),
+    ({"properties": {"é" * 300: {"not": {}}}}, '.properties["' + "é" * 200 + '…"].not'),
     ({"anyOf": [True] * (MAX_NODES + 1)}, ""),
 ]
 
