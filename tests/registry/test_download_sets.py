@@ -326,6 +326,12 @@ def test_two_at_once(downloading: Path, repo: Hub, sent: list[int]) -> None:
     assert len(left_over(downloading)) == 12
 
 
+def test_the_context_that_fits_is_the_models(downloading: Path, repo: Hub) -> None:
+    file = start(repo, context_len=3328)
+    assert model_download(file.pk) == "ready"
+    assert ModelConfig.objects.get().context_len == 3328
+
+
 def test_a_server_that_asks_for_a_moment(
     downloading: Path, repo: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
