@@ -11,16 +11,17 @@ from inference.engine.adapters import Adapter, chosen_scales
 from inference.engine.contract import SequenceRequest
 from inference.engine.samplers import check_grammar
 from inference.engine.stopping import Answer
+from inference.protocol.params import Grammar
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
 from inference.text.answer.detect import answer_format
 from inference.text.answer.families import AnswerFormat
+from inference.text.answer.forcing import forced_grammar
 from inference.text.answer.parser import AnswerParser
 from inference.text.answer.reader import AnswerReader, call_ids
 from inference.text.answer.tools import tools_of
 from inference.text.chat_renderer import ChatRenderer, renderer_for, template_of
 from inference.text.prompts import TextPipeline
 from inference.text.tokenizer import Tokenizer
-from llamaweb.lib.errors import InvalidError
 
 
 class Pipeline:
@@ -47,15 +48,17 @@ class Pipeline:
 
         Raises:
             InvalidError: the template refuses the messages, the prompt is empty, the grammar
-                can't be read, or there is no such adapter.
+                can't be read, a call can't be forced, or there is no such adapter.
         """
         adapters = chosen_scales(self._adapters, request.adapters)
         check_grammar(request.sampling.grammar, self._text.tokenizer)
         prepared = self._text.prepare(request.prompt, now_at=request.submitted_at)
-        if request.answer.tool_choice == "required":
-            raise InvalidError("calls can't be forced by this server yet", param="tool_choice")
         form = self._form_of(request)
         markers = form.markers if form else ()
+        opened = form.opened_by(prepared.text) if form else ""
+        sampling = request.sampling
+        if form is not None and request.answer.tool_choice == "required":
+            sampling = replace(sampling, grammar=self._forced(request, form, opened))
         return SequenceRequest(
             generation_id=request.generation_id,
             tokens=prepared.tokens,
@@ -64,12 +67,12 @@ class Pipeline:
             seed=request.seed,
             public_len=prepared.public_len,
             lane=request.lane,
-            sampling=request.sampling,
+            sampling=sampling,
             limits=request.limits,
             preserved=self._text.preserved_tokens((*request.preserved_tokens, *markers)),
             context=request.context,
             adapters=adapters,
-            opened=form.opened_by(prepared.text) if form else "",
+            opened=opened,
         )
 
     def reader(self, request: GenerateRequest, prepared: SequenceRequest) -> AnswerReader | None:
@@ -94,6 +97,19 @@ class Pipeline:
             return None
         form = self._form if _tools(request) else self._form.without_calls()
         return None if form.is_plain else form
+
+    def _forced(self, request: GenerateRequest, form: AnswerFormat, opened: str) -> Grammar:
+        """The grammar of the call that has to be made."""
+        grammar = forced_grammar(
+            form,
+            tools_of(_tools(request)),
+            name=request.answer.tool_name,
+            opened=opened,
+            parallel=request.answer.parallel_tool_calls,
+            special=self._text.special_token,
+        )
+        check_grammar(grammar, self._text.tokenizer)
+        return grammar
 
     def _text_of(self, prepared: SequenceRequest, token_ids: Sequence[int]) -> str:
         """What the engine said with these tokens: the same rules over again."""

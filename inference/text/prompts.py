@@ -118,6 +118,12 @@ class TextPipeline:
         found = (self.tokenize(text, add_special=False, parse_special=True) for text in texts)
         return frozenset(tokens[0] for tokens in found if len(tokens) == 1)
 
+    def special_token(self, text: str) -> int | None:
+        """The token that `text` is, if that is one which other text can't be made of."""
+        tokens = self.tokenize(text, add_special=False, parse_special=True)
+        is_special = len(tokens) == 1 and not self._tokenizer.piece(tokens[0])
+        return tokens[0] if is_special else None
+
     def _checked(self, prompt: TokenPrompt) -> PreparedPrompt:
         if not prompt.tokens:
             raise InvalidError("the prompt is empty", param="prompt")

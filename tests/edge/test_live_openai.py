@@ -210,7 +210,7 @@ def calls_of(chunks: list[Any]) -> list[tuple[str, str, str]]:
     return [(call[0], call[1], call[2]) for call in calls]
 
 
-@pytest.mark.parametrize("choice", ["auto"])
+@pytest.mark.parametrize("choice", ["auto", "required"])
 def test_s03_tool_calls_streamed_and_whole(server: Server, choice: Any) -> None:
     said = CALLS if choice == "required" else "I look.\n" + CALLS
     whole = server.whole(said, tools=TOOLS, tool_choice=choice, temperature=0).choices[0]
@@ -225,11 +225,31 @@ def test_s03_tool_calls_streamed_and_whole(server: Server, choice: Any) -> None:
     assert len({call[0] for call in calls_of(chunks)}) == 2
 
 
+@pytest.mark.parametrize(
+    "choice", ["required", {"type": "function", "function": {"name": "clock"}}]
+)
+def test_s01_a_call_is_made_whatever_is_asked(server: Server, choice: Any) -> None:
+    fields: Any = {"tools": TOOLS[:1], "tool_choice": choice, "temperature": 0}
+    made = server.whole("Hello, how are you today?", **fields).choices[0]
+    assert (made.finish_reason, made.message.content) == ("tool_calls", "")
+    assert {call.function.name for call in made.message.tool_calls} == {"clock"}
+    assert {call.function.arguments for call in made.message.tool_calls} == {"{}"}
+
+
 def test_no_calls_where_none_are_wanted(server: Server) -> None:
     made = server.whole(CALLS, tools=TOOLS, tool_choice="none").choices[0]
     assert (made.finish_reason, made.message.tool_calls) == ("stop", None)
     one = server.whole(CALLS, tools=TOOLS, parallel_tool_calls=False).choices[0]
     assert [call.function.name for call in one.message.tool_calls] == ["clock"]
+
+
+def test_a_schema_that_can_not_be_enforced_is_refused(server: Server) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    tools: Any = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    with pytest.raises(openai.BadRequestError) as caught:
+        server.whole("hello", tools=tools, tool_choice="required")
+    assert caught.value.param == "tools[0].function.parameters.properties.a.uniqueItems"
+    assert server.whole("hello", tools=tools).choices[0].message.content == "hello"
 
 
 def test_several_choices_and_text_completions(server: Server) -> None:

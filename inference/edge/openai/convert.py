@@ -101,6 +101,8 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
     )
     # Zero rivals are asked for as one: the engine's 0 is "no probabilities at all".
     sampling = sampling_of(body, context.sampling, num_probs=max(num_probs, int(shows_probs)))
+    if answer.tool_choice == "required" and sampling.grammar is not None:
+        raise InvalidError("a forced call can't be combined with a form", param="tool_choice")
     requests = _requests(body, context, [prompt], sampling, replace(options, top=num_probs))
     return [replace(request, answer=answer) for request in requests]
 

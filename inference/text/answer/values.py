@@ -44,8 +44,8 @@ Item: TypeAlias = Callable[[Take], Reading[None]]
 
 @dataclass(frozen=True)
 class Notation:
-    """How values are written: what strings stand between, whether a backslash escapes in them,
-    and whether keys, and strings too, may stand bare."""
+    """How values are written: what strings stand between, whether a backslash escapes in them (it
+    always does between double quotes), and whether keys, and strings too, may stand bare."""
 
     quotes: tuple[str, ...] = ('"',)
     escapes: bool = True
@@ -187,7 +187,7 @@ def string(cursor: Cursor, notation: Notation, quote: str, take: Take) -> Readin
             take('"')
             return
         cursor.take()
-        if char == "\\" and notation.escapes:
+        if char == "\\" and (notation.escapes or quote == '"'):
             if (after := cursor.now()) and after in PLAIN_ESCAPES:
                 take(char + cursor.take())
             else:

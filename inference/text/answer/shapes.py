@@ -1,0 +1,175 @@
+"""How each family writes a call that it is made to write: where its own parser reads it.
+
+Of the several ways some families have, the one without numbers and with the fewest markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NAME, KEY = "\0name\0", "\0key\0"  # stand in shapes for a tool's name and a parameter's
+
+
+@dataclass(frozen=True)
+class Tags:
+    """Arguments one by one, `opener` (with KEY) and `closer` around each. A value is bare text if
+    it is a string, else JSON."""
+
+    opener: str
+    closer: str
+
+
+@dataclass(frozen=True)
+class CallShape:
+    """`head` (with NAME) and `tail` stand around a call's arguments, which are a JSON object unless
+    `tags` says otherwise; `begin` and `end` around all calls, `between` two of them. None: an
+    answer has one call only. `needs`: a marker that has to be a token of the vocabulary."""
+
+    head: str
+    tail: str = ""
+    begin: str = ""
+    end: str = ""
+    between: str | None = None
+    tags: Tags | None = None
+    needs: str = ""
+
+
+def _json(
+    begin: str, end: str, *, name: str = "name", arguments: str = "arguments", many: bool = False
+) -> CallShape:
+    """`{"name": …, "arguments": …}`; `many`: in a list."""
+    return CallShape(
+        f'{{"{name}": "{NAME}", "{arguments}": ',
+        "}",
+        begin=begin + "[" * many,
+        end="]" * many + end,
+        between=", " if many else None,
+    )
+
+
+def _each(begin: str, end: str, between: str = "\n") -> CallShape:
+    """As `_json`, each call between markers of its own."""
+    shape = _json("", "")
+    return CallShape(begin + shape.head, shape.tail + end, between=between)
+
+
+def _invoke(section: str, prefix: str = "") -> CallShape:
+    return CallShape(
+        f'<{prefix}invoke name="{NAME}">\n',
+        f"</{prefix}invoke>\n",
+        begin=f"<{section}>\n",
+        end=f"</{section}>",
+        between="",
+        tags=Tags(f'<{prefix}parameter name="{KEY}">', f"</{prefix}parameter>\n"),
+    )
+
+
+def _function(section: str) -> CallShape:
+    return CallShape(
+        f"<{section}>\n<function={NAME}>\n",
+        f"</function>\n</{section}>",
+        between="\n",
+        tags=Tags(f"<parameter={KEY}>\n", "\n</parameter>\n"),
+    )
+
+
+def _arg_keys(suffix: str, separator: str) -> CallShape:
+    return CallShape(
+        f"<tool_call{suffix}>{NAME}{separator}\n",
+        f"</tool_call{suffix}>",
+        between="\n",
+        tags=Tags(
+            f"<arg_key{suffix}>{KEY}</arg_key{suffix}>\n<arg_value{suffix}>",
+            f"</arg_value{suffix}>\n",
+        ),
+    )
+
+
+_HERMES = _each("<tool_call>\n", "\n</tool_call>")
+_DSML = "｜DSML｜"
+# The first whose `needs` the vocabulary has.
+SHAPES: Mapping[str, tuple[CallShape, ...]] = {
+    "hermes": (_HERMES,),
+    "generic": (_HERMES,),
+    "qwen3-coder": (_function("tool_call"),),
+    "seed-oss": (_function("seed:tool_call"),),
+    "llama": (_json("", "", arguments="parameters"),),
+    "mistral": (
+        CallShape(f"[TOOL_CALLS]{NAME}[ARGS]", between="", needs="[ARGS]"),
+        _json("[TOOL_CALLS]", "", many=True),
+    ),
+    "deepseek-v3": (
+        CallShape(
+            f"<｜tool▁call▁begin｜>{NAME}<｜tool▁sep｜>",
+            "<｜tool▁call▁end｜>",
+            begin="<｜tool▁calls▁begin｜>",
+            end="<｜tool▁calls▁end｜>",
+            between="",
+        ),
+    ),
+    "deepseek-dsml": (_invoke(f"{_DSML}function_calls", _DSML),),
+    "command-r7b": (
+        _json(
+            *("<|START_ACTION|>", "<|END_ACTION|>"),
+            name="tool_name",
+            arguments="parameters",
+            many=True,
+        ),
+    ),
+    "command-r": (
+        _json("Action:\n```json\n", "\n```", name="tool_name", arguments="parameters", many=True),
+    ),
+    "granite": (_json("<|tool_call|>", "", many=True),),
+    "glm": (_arg_keys("", ""),),
+    "hunyuan-3": (_arg_keys(":opensource", "<tool_sep:opensource>"),),
+    "kimi-k2": (
+        CallShape(
+            f"<|tool_call_begin|>functions.{NAME}:0<|tool_call_argument_begin|>",
+            "<|tool_call_end|>",
+            begin="<|tool_calls_section_begin|>",
+            end="<|tool_calls_section_end|>",
+        ),
+    ),
+    "kimi-k3": (
+        CallShape(
+            f'<|open|>call tool="{NAME}" index="0"<|sep|>',
+            "<|close|>call<|sep|>",
+            begin="<|open|>tools<|sep|>",
+            end="<|close|>tools<|sep|>",
+            tags=Tags(f'<|open|>argument key="{KEY}"<|sep|>', "<|close|>argument<|sep|>"),
+        ),
+    ),
+    "minimax-m2": (_invoke("minimax:tool_call"),),
+    "tool-calls-tag": (_json("<tool_calls>\n", "\n</tool_calls>"),),
+    "functionary-v3.1": (CallShape(f"<function={NAME}>", "</function>", between=""),),
+    "functionary-v3.2": (CallShape(f">>>{NAME}\n"),),
+    "gpt-oss": (
+        CallShape(
+            f"<|channel|>commentary to=functions.{NAME} <|constrain|>json<|message|>", "<|call|>"
+        ),
+    ),
+    "lfm2": (_json("<|tool_call_start|>", "<|tool_call_end|>", many=True),),
+    "gemma-4": (CallShape(f"<|tool_call>call:{NAME}", "<tool_call|>", between=""),),
+    "nemotron-nano-v2": (_json("<TOOLCALL>", "</TOOLCALL>", many=True),),
+    "apertus": (
+        CallShape(
+            f'{{"{NAME}": ',
+            "}",
+            begin="<|tools_prefix|>[",
+            end="]<|tools_suffix|>",
+            between=", ",
+        ),
+    ),
+    "solar-open": (
+        CallShape(
+            f"<|tool_call:begin|>0<|tool_call:name|>{NAME}<|tool_call:args|>",
+            "<|tool_call:end|>",
+        ),
+    ),
+    "firefunction": (_json("functools", "", many=True),),
+    "gigachat-3": (
+        CallShape(_json("", "").head, "}", begin="<|function_call|>", needs="<|function_call|>"),
+        CallShape(_json("", "").head, "}", begin="function call<|role_sep|>\n"),
+    ),
+}

@@ -1,0 +1,152 @@
+"""What a model is made to write is a call to the parser of its family, and nothing else fits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from inference.engine.guidance import compile_grammar
+from inference.engine.mock_tokenizer import MockTokenizer
+from inference.text.answer.events import whole
+from inference.text.answer.families import FAMILIES, THINK, AnswerFormat
+from inference.text.answer.forcing import MAX_CHARS, forced_grammar
+from inference.text.answer.parser import AnswerParser
+from inference.text.answer.shapes import KEY, NAME, SHAPES, CallShape
+from inference.text.answer.tools import Tool
+from llamaweb.lib.errors import InvalidError
+
+TOKENIZER = MockTokenizer()
+WEATHER = Tool(
+    "weather",
+    {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "days": {"type": "integer"},
+            "unit": {"type": "string", "enum": ["C", "F"]},
+            "places": {"type": "array", "items": {"$ref": "#/$defs/place"}},
+        },
+        "required": ["city", "places"],
+        "$defs": {"place": {"type": "object", "properties": {"x": {"type": "number"}}}},
+    },
+)
+CLOCK = Tool("clock")
+GIVEN: dict[str, Any] = {"city": 'Zürich "x" 😺', "days": 2, "unit": "C", "places": [{"x": 1.5}]}
+FEW: dict[str, Any] = {"city": "", "places": []}
+
+
+def follows(text: str, form: AnswerFormat, *tools: Tool, **options: Any) -> bool:
+    """Whether all of `text` is what the grammar asks for."""
+    grammar = forced_grammar(form, tools, special=lambda _: None, **options)
+    matcher = compile_grammar(grammar, TOKENIZER).deep_copy()
+    tokens = TOKENIZER.tokenize(text, add_special=False, parse_special=False)
+    return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+
+
+def call_text(shape: CallShape, tool: Tool, arguments: dict[str, Any]) -> str:
+    text = json.dumps(arguments, ensure_ascii=False)
+    if shape.tags is not None:
+        text = "".join(
+            shape.tags.opener.replace(KEY, key)
+            + (value if isinstance(value, str) else json.dumps(value))
+            + shape.tags.closer
+            for key, value in arguments.items()
+        )
+    return shape.head.replace(NAME, tool.name) + text + shape.tail
+
+
+def parsed(text: str, form: AnswerFormat, *tools: Tool, opened: str = "") -> Any:
+    parser = AnswerParser(form, tools=tools, make_id=lambda: "id", opened=opened)
+    return whole([*parser.push(text), *parser.finish()])
+
+
+CASES = [(name, index) for name in SHAPES for index in range(len(SHAPES[name]))]
+
+
+def test_every_family_has_a_shape() -> None:
+    assert set(SHAPES) == set(FAMILIES)
+    assert all(not shapes[-1].needs for name, shapes in SHAPES.items())
+
+
+@pytest.mark.parametrize(("family", "index"), CASES)
+@pytest.mark.parametrize("arguments", [GIVEN, FEW], ids=["all", "few"])
+def test_a_forced_call_is_one(
+    family: str, index: int, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form, shape = FAMILIES[family], replace(SHAPES[family][index], needs="")
+    monkeypatch.setitem(SHAPES, family, (shape,))  # type: ignore[arg-type]
+    text = shape.begin + call_text(shape, WEATHER, arguments) + shape.end
+    assert follows(text, form, WEATHER, CLOCK)
+    assert not follows(text, form, WEATHER, CLOCK, name="clock")
+    assert not follows(text + "x", form, WEATHER)
+    assert not follows("I would rather talk.", form, WEATHER)
+    answer = parsed(text, form, WEATHER, CLOCK)
+    assert (answer.text, answer.reasoning) == ("", "")
+    assert [(c.name, c.complete) for c in answer.calls] == [("weather", True)]
+    assert json.loads(answer.calls[0].arguments) == arguments
+
+
+@pytest.mark.parametrize(("family", "index"), CASES)
+def test_several_calls_and_none_without_parameters(
+    family: str, index: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form, shape = FAMILIES[family], replace(SHAPES[family][index], needs="")
+    monkeypatch.setitem(SHAPES, family, (shape,))  # type: ignore[arg-type]
+    clock = call_text(shape, CLOCK, {})
+    weather = call_text(shape, WEATHER, FEW)
+    between = shape.between
+    text = shape.begin + clock + (between or "") + weather + shape.end
+    assert follows(text, form, WEATHER, CLOCK) == (between is not None)
+    assert not follows(text, form, WEATHER, CLOCK, parallel=False)
+    if between is not None:
+        names = [call.name for call in parsed(text, form, WEATHER, CLOCK).calls]
+        assert names == ["clock", "weather"]
+
+
+def test_reasoning_may_come_first() -> None:
+    form = replace(FAMILIES["hermes"], reasoning=THINK)
+    call = '<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>'
+    thoughts = "\nIs <b>it</b> late? </think >"
+    assert follows(call, form, CLOCK)
+    assert follows(f"<think>{thoughts}</think>\n\n{call}", form, CLOCK)
+    assert follows(f"{thoughts}</think>\n{call}", form, CLOCK, opened="<think>\n")
+    assert not follows(call, form, CLOCK, opened="<think>\n")
+    assert not follows(f"{thoughts}</think>\nSo: {call}", form, CLOCK, opened="<think>\n")
+
+
+def test_harmony_thinks_in_a_message_of_its_own() -> None:
+    form = FAMILIES["gpt-oss"]
+    shape = SHAPES["gpt-oss"][0]
+    thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
+    assert follows(thought + call_text(shape, CLOCK, {}), form, CLOCK)
+
+
+def test_a_call_that_the_prompt_begins() -> None:
+    form = FAMILIES["functionary-v3.2"]
+    assert follows("clock\n{}", form, CLOCK, opened=">>>")
+    assert parsed("clock\n{}", form, CLOCK, opened=">>>").calls[0].name == "clock"
+
+
+def test_special_tokens_are_named_by_their_id() -> None:
+    ids = {"<｜tool▁call▁begin｜>": 7, "<｜tool▁sep｜>": 8}
+    grammar = forced_grammar(FAMILIES["deepseek-v3"], [CLOCK], special=ids.get)
+    assert 'call0: <[7]> "clock" <[8]> json' in grammar.text
+    assert "｜tool▁sep｜" not in grammar.text
+
+
+@pytest.mark.parametrize("family", ["hermes", "qwen3-coder"])
+def test_what_can_not_be_enforced_is_refused_with_its_path(family: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    with pytest.raises(InvalidError) as caught:
+        forced_grammar(FAMILIES[family], [CLOCK, Tool("f", schema)], special=lambda _: None)
+    assert caught.value.param == "tools[1].function.parameters.properties.a.uniqueItems"
+
+
+def test_grammars_are_bounded() -> None:
+    tools = [Tool("f", {"type": "object", "properties": {"x" * MAX_CHARS: {"type": "string"}}})]
+    with pytest.raises(InvalidError) as caught:
+        forced_grammar(FAMILIES["hermes"], tools, special=lambda _: None)
+    assert caught.value.param == "tools"
