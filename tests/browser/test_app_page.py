@@ -176,3 +176,78 @@ def test_a_theme_is_shown_at_once_and_before_any_script_later(
     page.get_by_text("As the system", exact=True).click()
     expect(page.locator("html")).to_have_attribute("data-theme", "system")
     context.close()
+
+
+MODELS = """
+from inference.models import ModelConfig as C
+C.objects.create(name="second", engine_class="mock", aliases=["gpt-small"], tags=["fast"])
+C.objects.create(name="thinker", engine_class="mock", chat_template="<think>", wanted="unloaded")
+"""
+
+
+@pytest.fixture(scope="module")
+def models(stack: Stack) -> None:
+    """Two more beside the default one: one that loads when it is asked, one that is off."""
+    stack.manage("shell", "-c", MODELS)
+
+
+@pytest.mark.usefixtures("models")
+def test_models_are_found_and_chosen_by_all(
+    seen: Seen, stack: Stack, alice: Alice, look: Look
+) -> None:
+    page = _open(seen, stack, alice, "/")
+    button = page.get_by_role("button", name="Model: mock")
+    button.click()
+    picker = page.get_by_role("dialog", name="Choose a model")
+    loaded = picker.get_by_role("group", name="Loaded")
+    expect(loaded.get_by_role("option", selected=True)).to_contain_text("mock")
+    off = picker.get_by_role("group", name="Not available now")
+    expect(off.get_by_role("option")).to_contain_text("unloaded by an administrator")
+    expect(off.get_by_role("img", name="Reasoning")).to_be_visible()
+    box = picker.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= look.width
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= look.height
+    page.evaluate(AXE.read_text())
+    assert page.evaluate(RUN_AXE) == []
+    search = picker.get_by_role("combobox", name="Search models")
+    expect(search).to_be_focused()
+    search.fill("gpt")
+    expect(picker.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Escape")
+    expect(picker).to_have_count(0)
+    expect(button).to_be_focused()
+    assert seen.complaints == []
+    assert page.evaluate("window.violations") == []
+
+
+@pytest.mark.usefixtures("models")
+def test_the_next_message_and_another_answer_by_another_model(
+    browser: Browser, stack: Stack, alice: Alice
+) -> None:
+    context = LOOKS[-1].context(browser)
+    context.add_cookies(alice.cookies)
+    page = context.new_page()
+    page.goto(stack.base_url)
+    page.get_by_role("button", name="Model: mock").click()
+    page.keyboard.type("fast")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Model: second")).to_be_focused()
+    ask(page, "Who are you?", timeout_ms=60_000)
+    answer = page.locator("article[data-role=assistant]").last
+    expect(answer.get_by_text("second")).to_be_visible()
+    # It was loaded meanwhile; the list has been told.
+    page.get_by_role("button", name="Model: second").click()
+    loaded = page.get_by_role("listbox").get_by_role("group", name="Loaded")
+    expect(loaded.get_by_role("option", name="second")).to_be_visible()
+    page.keyboard.press("Escape")
+    answer.hover()
+    answer.get_by_role("button", name="Answer anew with another model").click()
+    page.get_by_role("option", name="mock").click()
+    expect(answer.get_by_role("group", name="Version 2 of 2")).to_be_visible()
+    expect(answer.get_by_text("mock")).to_be_visible()
+    answer.get_by_role("button", name="Previous version").click()
+    expect(answer.get_by_text("second")).to_be_visible()
+    context.close()
