@@ -41,6 +41,20 @@ WHERE place = 1;  -- the newest
 | Lateral join | one row a group | PostgreSQL, MySQL 8 |
 
 An index on `(customer_id, ordered_at)` makes both fast."""
+# Beside the one that answers: one that loads when it is asked, one that is off.
+MODELS = """
+from inference.models import ModelConfig as C, ModelFile as F
+def add(name, title, wanted, *tags, **fields):
+    facts = {"kind": "model", "version": 3, "size": 1, "name": title, "quantization": "Q4_K_M",
+        "context_len": 32768, "purpose": "text"}
+    can = {"can": {"tool_calls": "object"}}
+    file = F.objects.create(state="ready", path="/models/" + name, facts=facts, template_facts=can,
+        templates={"": "<think>" if "reasoning" in tags else ""})
+    C.objects.create(name=name, engine_class="mock", file=file, wanted=wanted, tags=tags, **fields)
+add("qwen3-8b", "Qwen3 8B", "auto", "reasoning", aliases=["gpt-small"])
+add("mistral-small-24b", "Mistral Small 24B", "auto", "slow")
+add("phi-4", "Phi 4", "unloaded")
+"""
 
 
 def main() -> None:
@@ -56,6 +70,7 @@ def main() -> None:
     ):
         stack.wait_ready()
         stack.create_admin("alice")
+        stack.manage("shell", "-c", MODELS)
         cookies = None
         for look in LOOKS:
             context = look.context(browser)
@@ -90,6 +105,10 @@ def _draw_app(page: Page, stack: Stack, look: Look) -> None:
     expect(page.locator("[role=feed] table")).to_be_visible()
     expect(page.locator(".hljs-keyword").first).to_be_visible()
     _draw(page, "chat", look)
+    if look.width in FEW_WIDTHS:
+        page.get_by_role("button", name="Model: mock").click()
+        expect(page.get_by_role("option", name="qwen3-8b")).to_be_visible()
+        _draw(page, "choice", look)
     page.goto(f"{stack.base_url}/settings/keys")
     expect(page.locator("#keys")).to_be_visible()
     page.evaluate(SHOW_PORT, [str(stack.port), str(SHOWN_PORT)])
@@ -109,6 +128,7 @@ def path_of(view: str, look: Look) -> Path:
 
 # From this width on the list of chats is always there.
 MIN_SIDEBAR_PX = 961
+FEW_WIDTHS = (390, 1440)  # of what needs no look at a tablet
 SHOW_PORT = """([port, shown]) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
