@@ -15,7 +15,7 @@ PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loa
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat bench-engine llama-server faults equality soak screenshots messages lock clean
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat bench-engine bench-models llama-server faults equality soak screenshots messages lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench-chat: install-dev ## Only what a chat costs: commits, bytes, elements of a
 
 bench-engine: install-dev ## Measure against llama-server (LLAMA_SERVER, or ours of the same source)
 	@$(BIN)/python -m tests.bench engine --write $(ARGS)
+
+bench-models: install-dev ## Measure loading and swapping models, and what routing costs (minutes)
+	@$(BIN)/python -m tests.bench.models_bench --write $(ARGS)
 
 llama-server: install-dev ## Build llama-server from the locked llama.cpp; print where it is
 	@$(BIN)/python -m tests.bench.peer_build
