@@ -196,7 +196,7 @@ def request_for(
         model=model.name,
         owner_key=f"user:{user.pk}",
         cache_scope=f"user:{user.pk}",
-        prompt=prompt,
+        prompt=model.chat.fill(prompt),
         seed=new_seed(),
         submitted_at=now,
         deadline_at=now + settings.REQUEST_TIMEOUT_S,

@@ -26,6 +26,7 @@ from inference.admin.model_forms import (
 )
 from inference.models import ModelConfig
 from inference.registry.calibrations import can_measure, model_measure
+from inference.registry.chat_checks import CHAT_FIELDS
 from inference.registry.config_services import (
     delete_refusal,
     is_served,
@@ -168,12 +169,14 @@ class ModelConfigAdmin(Admin):
             "main_gpu",
             "tensor_split",
         )
+        chats = (_("Chats"), {"fields": CHAT_FIELDS})
         own: list[Any] = [
             (_("Serving"), {"fields": (*served, *ours)}),
+            chats,
             (_("Machine"), {"fields": machine}),
         ]
         if obj.engine_class == ENGINE_CLASS:  # its template and machine are another server's affair
-            own = [(_("Serving"), {"fields": served})]
+            own = [(_("Serving"), {"fields": served}), chats]
         return [
             (None, {"fields": ("status_text", "default", "file_name")}),
             *own,

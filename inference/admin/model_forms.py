@@ -15,6 +15,7 @@ from unfold.widgets import (
 
 from inference.models import PATH_LEN, ModelConfig
 from inference.registry.adapters import adapters_check
+from inference.registry.chat_defaults import MAX_SYSTEM_CHARS, effort_check, variables_check
 from inference.registry.config_services import (
     FIELDS,
     aliases_check,
@@ -27,6 +28,7 @@ from inference.registry.downloads import SHA256_RE
 from inference.registry.files import file_check
 from inference.registry.hub import HubModel, hub_model, is_reference
 from inference.registry.sampling import sampling_check
+from inference.registry.templates import template_check
 from llamaweb.lib.errors import InvalidError, LlamawebError
 from llamaweb.lib.outbound import check_url
 
@@ -149,6 +151,15 @@ class ChangeModelForm(_Form):
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 6}),
     )
 
+    system_prompt = forms.CharField(
+        label=_("system prompt"),
+        required=False,
+        max_length=MAX_SYSTEM_CHARS,
+        strip=False,
+        help_text=_("for chats without a system message"),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 6}),
+    )
+
     aliases = ListField(
         label=_("other names"),
         required=False,
@@ -171,6 +182,7 @@ class ChangeModelForm(_Form):
             "tensor_split": UnfoldAdminTextInputWidget,
             "adapters": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
             "sampling": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "template_kwargs": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
         }
 
     def clean_tensor_split(self) -> list[float]:
@@ -197,6 +209,28 @@ class ChangeModelForm(_Form):
         given = self.cleaned_data["sampling"]
         found: dict[str, float | int] = _checked(lambda: sampling_check(given or {}))
         return found
+
+    def clean_template_kwargs(self) -> dict[str, Any]:
+        """What a template can be given."""
+        given = self.cleaned_data["template_kwargs"]
+        found: dict[str, Any] = _checked(lambda: variables_check(given or {}))
+        return found
+
+    def clean_reasoning_effort(self) -> str:
+        """A word, or nothing."""
+        return str(_checked(lambda: effort_check(self.cleaned_data["reasoning_effort"])))
+
+    def clean_chat_template(self) -> str:
+        """One that writes chats."""
+        # Browsers send line ends of their own; what is kept has been tried as it is.
+        template: str = self.cleaned_data["chat_template"].replace("\r\n", "\n")
+        if template != self.instance.chat_template:
+            _checked(lambda: template_check(template))
+        return template
+
+    def clean_system_prompt(self) -> str:
+        """With plain line ends."""
+        return str(self.cleaned_data["system_prompt"].replace("\r\n", "\n"))
 
     def clean_adapters(self) -> list[dict[str, Any]]:
         """Files that can be adapters of this model."""

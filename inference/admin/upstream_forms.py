@@ -15,6 +15,7 @@ from unfold.widgets import (
 )
 
 from inference.models import MAX_CONTEXT_LEN, MAX_SLOTS, MODEL_NAME_LEN
+from inference.registry.chat_checks import dialect_check
 from inference.registry.config_services import name_check
 from inference.registry.upstreams import (
     FIELDS,
@@ -123,8 +124,9 @@ class ChangeUpstreamForm(_Form):
         before = Upstream.objects.get(pk=self.instance.pk)
         try:
             change_check(before, url=found["url"], has_key=self.new_key is not None)
+            dialect_check(found["dialect"], before.config.template_kwargs)
         except InvalidError as error:
-            self.add_error("key", error.message)
+            self.add_error(error.param, error.message)
         return found
 
 

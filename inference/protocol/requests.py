@@ -51,7 +51,8 @@ class ChatPrompt:
 
     `public_messages`: how many leading messages are the server's own text (model prompt), which
     every user may share in the prompt cache. `tools_json`: tool definitions as JSON text.
-    `template_kwargs_json`: extra template variables as a JSON object.
+    `template_kwargs_json`: extra template variables as a JSON object;
+    `public_kwargs_json`: those that the server gives whoever asks.
     `continue_final`: the last message is the assistant's and is to be continued.
     """
 
@@ -60,6 +61,7 @@ class ChatPrompt:
     tools_json: str | None = None
     template_kwargs_json: str | None = None
     continue_final: bool = False
+    public_kwargs_json: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,12 @@ from django.db import transaction
 from inference.models import MODEL_NAME_LEN, ModelConfig, ModelFile
 from inference.protocol.cache_types import check_cache_types
 from inference.registry.adapters import adapters_check
+from inference.registry.chat_checks import CHAT_FIELDS, READ_FIELDS, chat_check, reads_check
 from inference.registry.config_checks import purpose_check, serving_check
 from inference.registry.files import file_add, file_check, model_facts, ready_check
 from inference.registry.sampling import sampling_check
 from inference.registry.selectors import DEFAULT_NAMES, SERVED
+from inference.registry.templates import template_check
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
 from llamaweb.lib.errors import InvalidError
@@ -49,8 +51,9 @@ FIELDS = (
     "aliases",
     "tags",
     "sampling",
+    *CHAT_FIELDS,
 )
-CALLERS_FIELDS = frozenset({"aliases", "tags", "sampling"})  # no engine knows them
+CALLERS_FIELDS = frozenset({"aliases", "tags", "sampling", *CHAT_FIELDS})  # no engine knows them
 # Beside the default's: addresses of the API below /models.
 RESERVED = frozenset({*DEFAULT_NAMES, "load", "unload", "sse"})
 MAX_ALIASES = 16
@@ -212,10 +215,14 @@ def model_config_change(
     business. False: nothing.
 
     Raises:
-        InvalidError: the change isn't allowed now; see `change_check` and `adapters_check`.
+        InvalidError: the change isn't allowed now; see `change_check`, `adapters_check` and
+            `template_check`.
     """
-    if config.adapters != ModelConfig.objects.values_list("adapters", flat=True).get(pk=config.pk):
+    kept = ModelConfig.objects.only("adapters", "chat_template").get(pk=config.pk)
+    if config.adapters != kept.adapters:
         config.adapters = adapters_check(config.adapters, architecture=architecture_of(config))
+    if config.chat_template != kept.chat_template:
+        template_check(config.chat_template)
     with transaction.atomic():
         # All of them: an alias has to be free among the names of the others.
         rows = {row.pk: row for row in ModelConfig.objects.select_for_update().order_by("pk")}
@@ -259,6 +266,9 @@ def change_check(before: ModelConfig, after: ModelConfig, changed: list[str]) ->
         after.aliases = aliases_check(after.aliases, of=after)
     after.tags = tags_check(after.tags)
     after.sampling = sampling_check(after.sampling)
+    chat_check(after)
+    if not READ_FIELDS.isdisjoint(changed):
+        reads_check(after)
     if "is_enabled" in changed and before.is_default and not after.is_enabled:
         raise InvalidError("make another model the default first", param="is_enabled")
     check_cache_types(

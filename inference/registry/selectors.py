@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from inference.models import MODEL_NAME_LEN, ModelConfig
+from inference.registry.chat_defaults import ChatDefaults, variables_of
 from inference.registry.model_access import access_models
 from llamaweb.lib.errors import NotFoundError, UnavailableError
 
@@ -22,7 +23,7 @@ class ModelInfo:
     """A model as callers see it. `created`: seconds since the epoch. `is_demo`: the tiny one that
     comes along, to begin with. `is_loaded`: an engine runs or will for it, so requests may wait.
     `num_adapters`: requests name them 0..num_adapters-1. `sampling`: its defaults, by the names of
-    `SamplingParams`."""
+    `SamplingParams`; `chat`: those of chats."""
 
     name: str
     created: int
@@ -34,6 +35,7 @@ class ModelInfo:
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    chat: ChatDefaults = field(default_factory=ChatDefaults)
 
 
 def model_info(config: ModelConfig) -> ModelInfo:
@@ -49,7 +51,18 @@ def model_info(config: ModelConfig) -> ModelInfo:
         aliases=tuple(config.aliases),
         tags=tuple(config.tags),
         sampling=config.sampling,
+        chat=chat_defaults(config),
     )
+
+
+def chat_defaults(config: ModelConfig) -> ChatDefaults:
+    """What chats with it get that say nothing themselves."""
+    variables = variables_of(
+        config.template_kwargs,
+        thinking=config.thinking,
+        reasoning_effort=config.reasoning_effort,
+    )
+    return ChatDefaults(config.system_prompt, variables)
 
 
 def not_loaded(name: str) -> str:

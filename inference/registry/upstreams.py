@@ -13,6 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from inference.models import ModelConfig
+from inference.registry.chat_checks import dialect_check
 from inference.registry.config_services import name_check
 from inference.upstream_models import REMOTE_MODEL_LEN, URL_LEN, Upstream
 from llamaweb.accounts.models import AuditAction
@@ -147,6 +148,7 @@ def upstream_change(
         remote_model_check(upstream.remote_model)
         changed = [name for name in FIELDS if getattr(before, name) != getattr(upstream, name)]
         change_check(before, url=upstream.url, has_key=key is not None)
+        dialect_check(upstream.dialect, config.template_kwargs)
         if key is not None:
             upstream.sealed_key = _sealed(key, upstream.url)
             changed.append("key")

@@ -153,13 +153,19 @@ def valid_text(text: str) -> str:
 
 def _with_other_words(prompt: ChatPrompt) -> ChatPrompt:
     """The same chat from somebody who writes something else: where the two prompts part, the
-    user's own text begins. Tool definitions and template variables count as the user's."""
+    user's own text begins. Tool definitions count as the user's, as do template variables but those
+    of the server."""
     messages = tuple(
         m if index < prompt.public_messages else _other_message(m)
         for index, m in enumerate(prompt.messages)
     )
     other_tools = _OTHER_TOOLS if prompt.tools_json else None
-    return replace(prompt, messages=messages, tools_json=other_tools, template_kwargs_json=None)
+    return replace(
+        prompt,
+        messages=messages,
+        tools_json=other_tools,
+        template_kwargs_json=prompt.public_kwargs_json,
+    )
 
 
 _OTHER_TOOLS = json.dumps(

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from inference.models import ModelConfig, ModelFile
+from inference.registry.chat_defaults import ChatDefaults
 from inference.registry.selectors import model_resolve
 from llamaweb.accounts.models import AuditEvent
 from tests.registry.gguf_files import model, whole
@@ -63,6 +64,7 @@ def form_of(config: ModelConfig, **changes: Any) -> dict[str, Any]:
         "main_gpu": 0,
         "tensor_split": "[]",
         "chat_template": "",
+        "thinking": "auto",
     } | changes
     return {name: value for name, value in form.items() if value is not None}
 
@@ -280,6 +282,64 @@ def test_deleting(admin: Client, first: ModelConfig, second: ModelConfig) -> Non
     assert admin.post(f"{BASE}{second.pk}/delete/", {"post": "yes"}).status_code == 302
     assert list(ModelConfig.objects.all()) == [first]
     assert actions()[-1] == "model_config.deleted"
+
+
+def test_what_chats_with_a_model_get(admin: Client, second: ModelConfig) -> None:
+    before = second.updated_at
+    changes = {
+        "system_prompt": "  Be brief.\r\nBe kind.",
+        "thinking": "off",
+        "reasoning_effort": " low ",
+        "template_kwargs": '{"style": {"tone": "dry"}}',
+    }
+    assert change(admin, second, **changes) == 302
+    assert model_resolve("second").chat == ChatDefaults(
+        "  Be brief.\nBe kind.",
+        {"style": {"tone": "dry"}, "enable_thinking": False, "reasoning_effort": "low"},
+    )
+    assert second.updated_at == before, "no engine has to start anew for it"
+    event = AuditEvent.objects.get()
+    assert (event.action, event.detail["changed"]) == (
+        "model_config.changed",
+        ["system_prompt", "thinking", "reasoning_effort", "template_kwargs"],
+    )
+    assert change(admin, second, **changes) == 302
+    assert AuditEvent.objects.count() == 1
+    assert "Be kind." in admin.get(f"{BASE}{second.pk}/change/").content.decode()
+
+
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"chat_template": "{% if %}"}, "can&#x27;t be read"),
+        ({"chat_template": "Hello!"}, "leaves out what people say"),
+        ({"chat_template": TEMPLATE, "thinking": "off"}, "doesn&#x27;t read enable_thinking"),
+        ({"chat_template": TEMPLATE, "template_kwargs": '{"rol": 1}'}, "doesn&#x27;t read rol,"),
+        ({"template_kwargs": "[1]"}, "give an object"),
+        ({"template_kwargs": '{"messages": []}'}, "messages can&#x27;t be set here"),
+        ({"reasoning_effort": "none"}, "turn thinking off instead"),
+        ({"system_prompt": "x" * 65_537}, "at most 65536 characters"),
+        ({"thinking": "maybe"}, "maybe is not one of the available choices"),
+    ],
+)
+def test_what_chats_can_not_get(
+    admin: Client, second: ModelConfig, changes: dict[str, str], reason: str
+) -> None:
+    form = form_of(second, **changes)
+    page = admin.post(f"{BASE}{second.pk}/change/", form).content.decode()
+    assert reason in page
+    assert actions() == []
+
+
+def test_a_template_of_ones_own(admin: Client, second: ModelConfig) -> None:
+    template = TEMPLATE + "{% if enable_thinking %}think{% endif %}"
+    crlf = template.replace("\n", "\r\n")
+    assert change(admin, second, chat_template=crlf, thinking="off") == 302
+    assert (second.chat_template, second.thinking) == (template, "off")
+    assert change(admin, second, chat_template=TEMPLATE, thinking="off") == 200
 
 
 def test_names_tags_sampling_and_people_of_a_model(

@@ -114,7 +114,13 @@ def test_its_page_among_the_models(admin: Client, upstream: Upstream) -> None:
     assert "big of another server" in text
     assert "chat_template" not in text
     assert "gpu_layers" not in text
-    numbers = {"name": "farther", "is_enabled": "on", "num_slots": 7, "context_len": 100}
+    numbers = {
+        "name": "farther",
+        "is_enabled": "on",
+        "num_slots": 7,
+        "context_len": 100,
+        "thinking": "auto",
+    }
     assert "name" in admin.post(page, numbers).context["adminform"].form.errors
     model_unload(config=ModelConfig.objects.get(pk=upstream.pk))  # no request waits by its old name
     assert admin.post(page, numbers).status_code == 302

@@ -11,7 +11,7 @@ from conversations import services
 from conversations.models import Conversation, Message, Share, Turn
 from conversations.parts import AttachmentPart, TextPart
 from conversations.services import nodes
-from inference.models import Generation
+from inference.models import Generation, ModelConfig
 from inference.protocol.codec import decode_request
 from inference.protocol.requests import ChatPrompt, GenerateRequest
 from inference.queues.contract import Queue
@@ -72,6 +72,16 @@ def test_the_branch_is_the_prompt(alice: Any, chat: Conversation, engine: Engine
     )
     last = say(alice, chat, "three", parent_id=edited.message.id)
     assert prompt_of(last) == [("user", "one"), ("assistant", "edited"), ("user", "three")]
+
+
+def test_a_chat_gets_what_its_model_begins_with(alice: Any, chat: Conversation) -> None:
+    ModelConfig.objects.update(system_prompt="Be brief.", thinking="off")
+    turn = say(alice, chat, "one")
+    assert prompt_of(turn) == [("system", "Be brief."), ("user", "one")]
+    request = decode_request(Generation.objects.get(id=turn.generation_id).request)
+    assert isinstance(request, GenerateRequest)
+    assert isinstance(request.prompt, ChatPrompt)
+    assert request.prompt.template_kwargs_json == '{"enable_thinking": false}'
 
 
 def test_empty_answers_are_left_out_of_the_prompt(

@@ -12,6 +12,7 @@ from inference.edge.openai.schemas import MAX_NUM_PROBS, ChatCompletionIn, Compl
 from inference.engine import sampling
 from inference.protocol.params import ContextParams, Grammar, GrammarTrigger, Limits, SamplingParams
 from inference.protocol.requests import ChatPrompt, MixedPrompt, TextPrompt, TokenPrompt
+from inference.registry.chat_defaults import ChatDefaults
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Wire
 from tests.fakes.inference_api import FakeInference
@@ -43,6 +44,59 @@ async def test_p06_null_is_absent(says: Says, wire: Wire, path: str) -> None:
     assert status == 200, body
     assert fake.submitted[0].sampling == SamplingParams()
     assert fake.submitted[0].limits == Limits()
+
+
+HI = {"role": "user", "content": "hi"}
+OWN = {"role": "system", "content": ""}
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        ([HI], [("system", "Be brief."), ("user", "hi")]),
+        ([OWN, HI], [("system", ""), ("user", "hi")]),
+        ([HI, {"role": "developer", "content": "x"}], [("user", "hi"), ("system", "x")]),
+    ],
+)
+async def test_the_models_system_prompt(
+    says: Says, wire: Wire, messages: list[Any], told: list[tuple[str, str]]
+) -> None:
+    fake = says(*answer("x"))
+    fake.chat = ChatDefaults("Be brief.")
+    assert (await wire.post(CHAT, messages=messages))[0] == 200
+    prompt = fake.submitted[0].prompt
+    assert isinstance(prompt, ChatPrompt)
+    assert [(message.role, message.content) for message in prompt.messages] == told
+    assert prompt.public_messages == (told[0] == ("system", "Be brief."))
+
+
+@pytest.mark.parametrize(
+    ("given", "changed"),
+    [
+        ({}, {}),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, {"enable_thinking": True}),
+        ({"chat_template_kwargs": {"mine": 1}}, {"mine": 1}),
+        ({"reasoning_effort": "high"}, {"reasoning_effort": "high"}),
+    ],
+)
+async def test_a_requests_own_variables_win_one_by_one(
+    says: Says, wire: Wire, given: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    fake = says(*answer("x"))
+    variables = {"enable_thinking": False, "reasoning_effort": "low", "tone": "dry"}
+    fake.chat = ChatDefaults(variables=variables)
+    assert (await wire.post(CHAT, **given))[0] == 200
+    prompt = fake.submitted[0].prompt
+    assert isinstance(prompt, ChatPrompt)
+    assert json.loads(prompt.template_kwargs_json or "") == variables | changed
+    assert json.loads(prompt.public_kwargs_json or "") == variables
+
+
+async def test_raw_completions_get_nothing_of_the_model(says: Says, wire: Wire) -> None:
+    fake = says(*answer("x"))
+    fake.chat = ChatDefaults("Be brief.", {"tone": "dry"})
+    assert (await wire.post(TEXT, prompt="Once"))[0] == 200
+    assert fake.submitted[0].prompt == TextPrompt("Once")
 
 
 async def test_request_is_the_callers(says: Says, wire: Wire) -> None:

@@ -13,6 +13,7 @@ from inference.api import EngineSummary, ModelInfo
 from inference.protocol.events import CancelledBy, Entry, Event, is_terminal
 from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import Cursor, EngineStatus, Position, Read
+from inference.registry.chat_defaults import ChatDefaults
 from inference.registry.model_cards import ModelCard
 from llamaweb.lib.errors import LlamawebError, NotFoundError
 
@@ -34,6 +35,7 @@ class FakeInference:
     num_slots: int = 4
     num_adapters: int = 0
     max_context: int = 8192
+    chat: ChatDefaults = field(default_factory=ChatDefaults)
 
     async def generation_submit(self, request: GenerateRequest) -> Position:
         if self.refusal is not None and len(self.submitted) >= self.refuse_from:
@@ -69,7 +71,12 @@ class FakeInference:
         if name not in (None, "", "default", "tiny"):
             raise NotFoundError(f"the model {name!r} does not exist")
         return ModelInfo(
-            "tiny", 1_700_000_000, self.num_slots, "mock", num_adapters=self.num_adapters
+            "tiny",
+            1_700_000_000,
+            self.num_slots,
+            "mock",
+            num_adapters=self.num_adapters,
+            chat=self.chat,
         )
 
     async def model_resolve_for(self, user_id: int, name: str | None) -> ModelInfo:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +72,18 @@ def test_tools_and_variables_are_private() -> None:
     assert "secret" not in public_text(pipe, ChatPrompt((user("x"),), tools_json=tools))
     variables = ChatPrompt((user("x"),), template_kwargs_json='{"mood": "secret"}')
     assert "secret" not in public_text(pipe, variables)
+
+
+def test_variables_of_the_server_are_public_and_a_users_own_are_not() -> None:
+    pipe = pipeline("{{ mood }}{% for m in messages %}{{ m.content }}{% endfor %}")
+    server = ChatPrompt(
+        (user("x"),),
+        template_kwargs_json='{"mood": "calm"}',
+        public_kwargs_json='{"mood": "calm"}',
+    )
+    assert public_text(pipe, server) == "<s>calm"
+    mine = replace(server, template_kwargs_json='{"mood": "cross"}')
+    assert public_text(pipe, mine) == "<s>c"  # as far as the server's own goes
 
 
 TEXTS = st.text("01H \nab", max_size=4)

@@ -34,6 +34,7 @@ from inference.protocol.requests import (
     TextPrompt,
     TokenPrompt,
 )
+from inference.registry.chat_defaults import ChatDefaults
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.ids import new_id
@@ -48,7 +49,7 @@ ID_PREFIX = "chatcmpl-"
 @dataclass(frozen=True, slots=True)
 class SubmitContext:
     """Who asks, for which model, when. `timeout_s`: how long the request may take in all;
-    `num_adapters`: of the model; `sampling`: its defaults, by name."""
+    `num_adapters`: of the model; `sampling`: its defaults, by name; `chat`: those of chats."""
 
     owner_key: str
     cache_scope: str
@@ -58,6 +59,7 @@ class SubmitContext:
     timeout_s: float
     num_adapters: int = 0
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    chat: ChatDefaults = field(default_factory=ChatDefaults)
 
 
 @functools.cache
@@ -103,6 +105,7 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
     sampling = sampling_of(body, context.sampling, num_probs=max(num_probs, int(shows_probs)))
     if answer.tool_choice == "required" and sampling.grammar is not None:
         raise InvalidError("a forced call can't be combined with a form", param="tool_choice")
+    prompt = context.chat.fill(prompt)
     requests = _requests(body, context, [prompt], sampling, replace(options, top=num_probs))
     return [replace(request, answer=answer) for request in requests]
 

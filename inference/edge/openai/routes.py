@@ -61,6 +61,7 @@ async def _context(request: HttpRequest, body: GenerationIn) -> SubmitContext:
         timeout_s=settings.REQUEST_TIMEOUT_S,
         num_adapters=info.num_adapters,
         sampling=info.sampling,
+        chat=info.chat,
     )
 
 

@@ -69,12 +69,13 @@ class Command(BaseCommand):
         if not options["prompt"]:
             raise CommandError("give a prompt or --follow")
         now = time.time()
+        model = model_resolve(options["model"])
         return GenerateRequest(
             generation_id=new_id("gen-"),
-            model=model_resolve(options["model"]).name,
+            model=model.name,
             owner_key=f"user:{owner_id}",
             cache_scope=f"user:{owner_id}",
-            prompt=ChatPrompt((Message("user", options["prompt"]),)),
+            prompt=model.chat.fill(ChatPrompt((Message("user", options["prompt"]),))),
             seed=new_seed() if options["seed"] is None else options["seed"],
             submitted_at=now,
             deadline_at=now + DEADLINE_S,
