@@ -103,19 +103,13 @@ def _count(count: int) -> str:
 
 
 def _row(choice: HubChoice, fit: Fit | str) -> dict[str, Any]:
-    is_known = isinstance(fit, Fit)
-    return {
-        "path": choice.path,
-        "quant": choice.quant or choice.path,
-        "about": " · ".join(_about(choice)),
-        "fit": fit.kind if isinstance(fit, Fit) else "unknown",
-        "fit_words": fit_words(fit)
-        if isinstance(fit, Fit)
-        else _("nobody can tell whether it fits"),
-        "need": _need(fit) if isinstance(fit, Fit) else "",
-        "why": "" if is_known else fit,
-        "problem": choice.problem,
-    }
+    about = _about(choice)
+    row = {"path": choice.path, "quant": choice.quant or choice.path, "problem": choice.problem}
+    if isinstance(fit, Fit):
+        told = {"fit": fit.kind, "fit_words": fit_words(fit), "about": [*about, _need(fit)]}
+        return row | told
+    unknown = _("nobody can tell whether it fits")
+    return row | {"fit": "unknown", "fit_words": unknown, "about": [*about, fit]}
 
 
 def _about(choice: HubChoice) -> list[str]:
@@ -142,5 +136,5 @@ def _proposed(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The usual quantization if it fits, else the largest that does, else the smallest."""
     open_ = [row for row in rows if not row["problem"]]
     fitting = [row for row in open_ if row["fit"] == "fits"]
-    usual = [row for row in fitting or open_ if row["quant"] == DEFAULT_QUANT]
+    usual = [row for row in fitting if row["quant"] == DEFAULT_QUANT]
     return next(iter(usual or fitting[::-1] or open_), None)

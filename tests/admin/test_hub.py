@@ -128,6 +128,8 @@ def test_whether_they_fit(admin: Client, hub: Hub, room: dict[str, Any], setting
     assert fits(page)["Q8_0"].startswith("too large by 1.2\xa0GB")
     assert proposed(page) == "t-Q2_K.gguf"
     assert len([a for a in hub.source.asked if "range" in a]) == 1  # one header for all
+    room["limit"] = 0
+    assert proposed(text_of(admin, repo=hub.repo)) == "t-Q2_K.gguf"
     room["limit"] = None
     assert set(fits(text_of(admin, repo=hub.repo)).values()) == {"fits"}
 
