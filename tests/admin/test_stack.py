@@ -22,7 +22,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("admin") / "data"
     (folder / "models").mkdir(parents=True, mode=0o700)
     (folder / "models" / "tiny.gguf").write_bytes(gguf_files.model())
-    with Stack(folder, env={"LLAMAWEB_MOCK_DELAY_MS": "10"}) as made:
+    env = {"LLAMAWEB_MOCK_DELAY_MS": "10", "LLAMAWEB_MOCK_LOAD_MS": "4000"}
+    with Stack(folder, env=env) as made:
         made.wait_ready()
         yield made
 
@@ -71,6 +72,7 @@ def test_unloading_is_said_at_once_and_loading_brings_it_back(stack: Stack, key:
     assert (status, body["error"]["reason"]) == (503, "model mock is not loaded")
     want(stack, "load")
     assert stack.wait_process("engine").pid != old
+    wait_for("a part of the load", lambda: 0 < _share(stack, key) < 1, WAIT_S)
     wait_for("answers again", lambda: ask(stack, key, "hello")[0] == 200, WAIT_S)
 
 
@@ -94,6 +96,19 @@ def test_draining_lets_an_answer_end(stack: Stack, key: str) -> None:
 def test_what_lies_in_the_models_directory_is_listed_from_the_start(stack: Stack) -> None:
     listed = "from inference.models import ModelFile as F; print(*F.objects.values_list('label'))"
     wait_for("the jobs have looked", lambda: "tiny" in _shell(stack, listed), WAIT_S)
+
+
+def _share(stack: Stack, key: str) -> float:
+    """What of the model the API says is loaded; 0 where it says nothing."""
+    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=WAIT_S)
+    try:
+        connection.request("GET", "/v1/models/mock", headers={"Authorization": f"Bearer {key}"})
+        response = connection.getresponse()
+        body = json.loads(response.read())
+    finally:
+        connection.close()
+    assert response.status == 200
+    return float(body["status"].get("progress", {}).get("value", 0.0))
 
 
 def _running(stack: Stack) -> int:
