@@ -161,6 +161,7 @@ openai_api = openai_family(
     "openai",
     "inference.edge.openai.routes.router",
     "inference.edge.models.routes.router",
+    "inference.edge.models.lora.router",
 )
 app_api = app_family(
     "app",

@@ -34,6 +34,7 @@ urlpatterns = [
     path("v1/<path:_rest>", not_found),
     path("v1", not_found),
     path("chat/completions", without_v1),
+    path("lora-adapters", without_v1),
     path("models", without_v1),
     path("models/<path:name>", without_v1),
     path("", include("frontend.urls")),
