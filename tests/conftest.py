@@ -10,12 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.databases import allow_flushing_audit_events, default_database
 from tests.servers import postgres, valkey
 
 # Far above what all tests take; without it, workers that tell nothing more hold up a run for ever.
 SUITE_S = 50 * 60
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:
