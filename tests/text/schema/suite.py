@@ -119,6 +119,14 @@ ENFORCED: dict[str, Any] = {
     "$ref to the root": closed({"next": {"anyOf": [{"type": "null"}, {"$ref": "#"}]}}, "next"),
     "false": closed({"a": SMALL, "b": False}, "a"),
 }
+# Left to the walks without a model: long, and others stand for the same keyword there.
+LONG = frozenset(
+    [
+        *("format: uuid", "format: date-time", "format: time", "format: ipv6", "format: uri"),
+        *("format: duration", "format with pattern", "pattern, anywhere", "$ref to the root"),
+        *("required, unnamed", "type: integer"),
+    ]
+)
 REFUSED: dict[str, tuple[Any, str]] = {
     "not": ({"not": {"type": "null"}}, ".not"),
     "if": ({"if": {"minimum": 3}, "then": {"multipleOf": 2}}, ".if"),
