@@ -20,6 +20,7 @@ from inference.engine.contract import SequenceRequest
 from inference.engine.costs import CacheCosts
 from inference.engine.engine import Engine
 from inference.engine.factory import build_engine
+from inference.engine.sequence import Phase
 from inference.protocol.events import Event
 from inference.protocol.params import ContextParams, Limits
 from inference.protocol.spec import EngineSpec
@@ -68,8 +69,8 @@ class Divergence:
     """Where an answer parted from the plain run's.
 
     It is token number `position` of the answer to prompt number `prompt`. `gap`: logits by which
-    the plain run's token led. `pieces`: lengths in which the engine computed the prompt; what it
-    had of it already is in the first one.
+    the plain run's token led. `pieces`: lengths in which the engine computed the prompt, behind the
+    `cached` tokens that it had already.
     """
 
     prompt: int
@@ -77,6 +78,7 @@ class Divergence:
     gap: float
     wanted: int
     got: int
+    cached: int = 0
     pieces: tuple[int, ...] = ()
 
 
@@ -176,8 +178,9 @@ class Subject:
             decoded = max(decoded, engine.last_step.num_decode)
             for place, sequence in engine._active.items():
                 own = pieces.setdefault(place, [])
-                if sum(own) < min(sequence.slot.length, sequence.prompt_len):
-                    own.append(sequence.slot.length - sum(own))
+                done = min(sequence.slot.length, sequence.prompt_len) - sequence.cached_tokens
+                if sequence.phase is not Phase.WAITING and sum(own) < done:
+                    own.append(done - sum(own))
         answers = [
             (number, out[str(place)], tuple(pieces.get(str(place), ())))
             for place, number in enumerate(order)
@@ -204,12 +207,15 @@ class Subject:
     def _parted(
         self, number: int, events: list[Event], pieces: tuple[int, ...]
     ) -> Divergence | None:
-        assert finished(events).usage.cached_tokens == started(events).cached_tokens
+        cached = started(events).cached_tokens
+        assert finished(events).usage.cached_tokens == cached
         said = ids_of(events)
         for position, choice in enumerate(self.answers[number]):
             got = said[position] if position < len(said) else END
             if got != choice.token_id:
-                return Divergence(number, position, choice.gap, choice.token_id, got, pieces)
+                return Divergence(
+                    number, position, choice.gap, choice.token_id, got, cached, pieces
+                )
         assert len(said) <= len(self.answers[number]), "it went on behind the plain run's end"
         return None
 

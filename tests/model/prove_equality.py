@@ -15,7 +15,7 @@ import argparse
 import itertools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +43,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "engine-proofs.md"
 MAX_TOKENS = 24
 SPECS = {"exact": exact_spec, "served": served_spec}
 MAX_COPIES = 8
+CACHED_LENS = (32, 64, 96, 16)
 SHAPES = tuple(
     Shape(copies, piece_len)
     for copies, piece_len in (
@@ -90,8 +91,7 @@ class Control:
         said = [choice.token_id for choice in choices]
         least = item.gap
         # The answer so far came token by token, or with the prompt as after a restart.
-        own = tuple(Shape(copies, 0, item.pieces) for copies in (1, MAX_COPIES, 2, 4))
-        for shape, is_resumed in itertools.product((*own, *SHAPES), (False, True)):
+        for shape, is_resumed in itertools.product((*own_shapes(item), *SHAPES), (False, True)):
             cut = ([*prompt, *said], []) if is_resumed else (prompt, said)
             logits = self._plain.logits(*cut, shape)
             least = min(least, self._value(logits, item.wanted) - self._value(logits, item.got))
@@ -133,6 +133,15 @@ def prove(
             print("   ", describe(finding), flush=True)
         on_row()
     control.close()
+
+
+def own_shapes(item: Divergence) -> Iterator[Shape]:
+    """The engine's own cut of the prompt, alone and among others; what it had already was somebody
+    else's, cut in ways that nobody remembers."""
+    before = [(item.cached,), *((length,) * (item.cached // length) for length in CACHED_LENS)]
+    for copies, first in itertools.product((1, MAX_COPIES, 2, 4), before if item.cached else [()]):
+        rest = item.cached - sum(first)
+        yield Shape(copies, 0, (*first, *((rest,) if rest else ()), *item.pieces))
 
 
 def describe(finding: Finding) -> str:
