@@ -15,7 +15,7 @@ from inference.registry.files import facts_of
 from inference.registry.gguf.facts import GgufFacts
 from inference.registry.memory import DEFAULT_CONTEXT_LEN
 from inference.registry.memory_plan import config_facts
-from inference.registry.model_access import access_models
+from inference.registry.model_access import access_model_ids, access_models
 from inference.registry.selectors import ModelInfo, in_order, model_info, not_loaded
 from inference.text.answer.detect import answer_format
 from inference.text.answer.families import GENERIC
@@ -69,11 +69,12 @@ def model_choices() -> list[ModelChoice]:
     return _choices(ModelConfig.objects.filter(is_enabled=True))
 
 
-def model_names_for(user_ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+def model_names_for(user_ids: Collection[int]) -> dict[int, tuple[str, ...]]:
     """Names of the models that each of these users may use, in the order of their choices."""
+    names = dict(in_order(ModelConfig.objects.all()).values_list("pk", "name"))
     return {
-        user_id: tuple(in_order(access_models(user_id)).values_list("name", flat=True))
-        for user_id in user_ids
+        user_id: tuple(name for pk, name in names.items() if pk in allowed)
+        for user_id, allowed in access_model_ids(user_ids).items()
     }
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from inference.model_choices import ModelStand, model_choices_for, model_names_for, stand_of
 from inference.models import ModelConfig, ModelFile
 from inference.protocol.reasons import Other, reason, reason_info
 from inference.queues.contract import SILENT_S, SUPERVISOR_ID, EngineStatus
 from inference.registry.gguf.facts import GgufFacts, facts_to_plain
-from inference.registry.selectors import ModelInfo
+from inference.registry.model_access import access_models
+from inference.registry.selectors import ModelInfo, in_order
+from tests.factories import UserFactory
 
 INFO = ModelInfo("m", 0, 1, "mock")
 TEXT = GgufFacts(
@@ -121,6 +126,36 @@ class TestChoices:
         for pk in people:
             names = tuple(choice.info.name for choice in model_choices_for(pk))
             assert names == model_names_for([pk])[pk]
+
+    def test_names_of_many_are_read_as_cheaply_and_by_the_same_rule(
+        self, django_assert_num_queries: Any
+    ) -> None:
+        group = Group.objects.create(name="readers")
+        people = []
+        for number, (is_active, is_superuser, is_reader, is_named) in enumerate(
+            itertools.product((True, False), repeat=4)
+        ):
+            user = UserFactory.create(
+                username=f"u{number}", is_active=is_active, is_superuser=is_superuser
+            )
+            if is_reader:
+                user.groups.add(group)
+            people.append((user, is_named))
+        for number, (is_enabled, is_restricted, has_group) in enumerate(
+            itertools.product((True, False), repeat=3)
+        ):
+            config = config_of(f"m{number}", is_enabled=is_enabled, is_restricted=is_restricted)
+            config.users.set(user for user, is_named in people if is_named)
+            if has_group:
+                config.groups.add(group)
+        ids = [user.pk for user, _ in people]
+        with CaptureQueriesContext(connection) as asked:
+            model_names_for(ids[:1])
+        with django_assert_num_queries(len(asked)):
+            found = model_names_for(ids)
+        assert found == {
+            pk: tuple(in_order(access_models(pk)).values_list("name", flat=True)) for pk in ids
+        }
 
 
 def test_a_ready_engine_is_what_counts() -> None:
