@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -224,27 +225,63 @@ def model_config_change(
     if config.chat_template != kept.chat_template:
         template_check(config.chat_template)
     with transaction.atomic():
-        # All of them: an alias has to be free among the names of the others.
-        rows = {row.pk: row for row in ModelConfig.objects.select_for_update().order_by("pk")}
-        before = rows[config.pk]
+        before = _locked()[config.pk]  # all: an alias has to be free among the others' names
         changed = [name for name in FIELDS if getattr(before, name) != getattr(config, name)]
         if not changed:
             return False
         change_check(before, config, changed)
-        restarts = [] if CALLERS_FIELDS.issuperset(changed) else ["updated_at"]
-        config.save(update_fields=[*changed, *restarts])
-        names = {"name_before": before.name} if "name" in changed else {}
-        audit_record(
-            action=AuditAction.MODEL_CONFIG_CHANGED,
-            actor=actor,
-            target=config,
-            address=address,
-            name=config.name,
-            changed=changed,
-            is_enabled=config.is_enabled,
-            **names,
-        )
+        _keep(config, changed, name_before=before.name, actor=actor, address=address)
     return True
+
+
+def adapters_scale(
+    *,
+    config: ModelConfig,
+    scales: Mapping[int, float],
+    actor: User | None = None,
+    address: str | None = None,
+) -> bool:
+    """Keep checked `scales` of the adapters that `config` has now, by their places, 0 for all
+    others; what else was changed meanwhile stays. False: nothing changed."""
+    with transaction.atomic():
+        row = _locked()[config.pk]
+        before = row.adapters
+        row.adapters = [
+            {**one, "scale": scales.get(number, 0.0)} for number, one in enumerate(before)
+        ]
+        if row.adapters == before:
+            return False
+        _keep(row, ["adapters"], name_before=row.name, actor=actor, address=address)
+    return True
+
+
+def _keep(
+    config: ModelConfig,
+    changed: list[str],
+    *,
+    name_before: str,
+    actor: User | None,
+    address: str | None,
+) -> None:
+    """Store the fields `changed` and say so; the engine starts anew where it knows one of them."""
+    restarts = [] if CALLERS_FIELDS.issuperset(changed) else ["updated_at"]
+    config.save(update_fields=[*changed, *restarts])
+    names = {"name_before": name_before} if "name" in changed else {}
+    audit_record(
+        action=AuditAction.MODEL_CONFIG_CHANGED,
+        actor=actor,
+        target=config,
+        address=address,
+        name=config.name,
+        changed=changed,
+        is_enabled=config.is_enabled,
+        **names,
+    )
+
+
+def _locked() -> dict[int, ModelConfig]:
+    """All models by their ids, locked in one order by everybody, so that nobody waits in a ring."""
+    return {row.pk: row for row in ModelConfig.objects.select_for_update().order_by("pk")}
 
 
 def change_check(before: ModelConfig, after: ModelConfig, changed: list[str]) -> None:
@@ -334,7 +371,7 @@ def model_default_set(
         InvalidError: it is disabled.
     """
     with transaction.atomic():
-        rows = {row.pk: row for row in ModelConfig.objects.select_for_update().order_by("pk")}
+        rows = _locked()
         row = rows[config.pk]
         if row.is_default:
             return False

@@ -10,6 +10,8 @@ import pytest
 from django.test import Client
 
 from inference import api
+from inference.edge.models import lora
+from inference.edge.openai.adapters import adapters_of
 from inference.engine.adapters import Adapter, told
 from inference.models import ModelConfig
 from inference.queues.contract import EngineStatus
@@ -95,6 +97,21 @@ def test_scales_are_kept_and_the_engine_starts_anew(root: User, config: ModelCon
     assert (event.action, event.detail["changed"]) == ("model_config.changed", ["adapters"])
     assert ask(root, "POST", [], scope=Scope.ADMIN).status_code == 200
     assert [one["scale"] for one in listed(root)] == [0.0, 0.0]
+
+
+def test_what_is_changed_meanwhile_stays(
+    root: User, config: ModelConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_slowly(scales: list[Any], num: int) -> Any:
+        ModelConfig.objects.filter(pk=config.pk).update(num_slots=7, context_len=512)
+        return adapters_of(scales, num)
+
+    monkeypatch.setattr(lora, "adapters_of", read_slowly)
+    assert ask(root, "POST", [{"id": 0, "scale": 2}], scope=Scope.ADMIN).status_code == 200
+    config.refresh_from_db()
+    assert (config.num_slots, config.context_len) == (7, 512)
+    assert [one["scale"] for one in config.adapters] == [2.0, 0.0]
+    assert AuditEvent.objects.latest("id").detail["changed"] == ["adapters"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from inference.edge.models.permissions import administrator
 from inference.edge.models.routes import ADMIN_AUTH, MODELS_AUTH, SUCCESS
 from inference.edge.openai.adapters import adapters_of
 from inference.models import ModelConfig
-from inference.registry.config_services import model_config_change
+from inference.registry.config_services import adapters_scale
 from inference.registry.model_access import access_models
 from inference.registry.selectors import config_resolve
 from llamaweb.accounts.caller import Caller
@@ -59,7 +59,7 @@ async def adapters(request: HttpRequest, model: str | None = None) -> list[dict[
 )
 async def scale(request: HttpRequest, model: str | None = None) -> dict[str, Any]:
     """Keep `[{"id", "scale"}]` for requests that choose none; adapters that aren't named get 0. The
-    engine starts anew with them, when what runs has ended."""
+    engine starts anew with them; answers that run go on in the new one, from where they were."""
     caller: Caller = request.auth  # type: ignore[attr-defined]
     scales = json_value(request.body)  # a list, which no other body is
     if not isinstance(scales, list):
@@ -76,12 +76,9 @@ def _adapters(user_id: int, name: str | None) -> tuple[str, list[dict[str, Any]]
 def _scale(caller: Caller, name: str | None, scales: list[Any], address: str | None) -> None:
     """Raises InvalidError for what can't be a list of scales, NotFoundError, ForbiddenError."""
     actor = administrator(caller, "change")
-    config = config_resolve(ModelConfig.objects.select_related("file"), name)
+    config = config_resolve(ModelConfig.objects.all(), name)
     wanted = dict(adapters_of(scales, len(config.adapters)) or ())
-    config.adapters = [
-        {**one, "scale": wanted.get(number, 0.0)} for number, one in enumerate(config.adapters)
-    ]
-    model_config_change(config=config, actor=actor, address=address)
+    adapters_scale(config=config, scales=wanted, actor=actor, address=address)
 
 
 async def _told(model: str) -> dict[int, dict[str, Any]]:
