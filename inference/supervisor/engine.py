@@ -113,9 +113,10 @@ class SupervisedEngine:
     @property
     def state(self) -> State:
         """What it does with its place in memory; "loading" also between a crash and the start."""
-        ends = (self._leaves_ts, self._ends_ts, self._renews_ts)
-        if self.is_running and any(ts is not None for ts in ends):
+        if self.is_running and (self._leaves_ts is not None or self._ends_ts is not None):
             return "draining"
+        if self.is_running and self._renews_ts is not None:
+            return "renewing"
         if not self._is_placed:
             return "off"
         return "ready" if self._is_ready else "loading"
@@ -200,7 +201,7 @@ class SupervisedEngine:
     def tell(self, why: Reason = NO_REASON, *, numbers: Mapping[str, int] = NO_NUMBERS) -> None:
         """Let /health and administrators see what the supervisor knows. `why`: it has no place."""
         state = self.state
-        known = reason(self._waits_for) or (why if state in ("off", "draining") else NO_REASON)
+        known = reason(self._waits_for) or (NO_REASON if state in ("loading", "ready") else why)
         told = NO_REASON if state == "ready" else known or reason(self.restart.reason) or why
         self._queue.beat(
             self.config.name,

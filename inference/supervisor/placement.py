@@ -25,7 +25,8 @@ from typing import Literal, TypeAlias
 from inference.protocol.reasons import NO_REASON, Other, Reason, reason
 from inference.supervisor.placement_words import holders, named, size_text
 
-State: TypeAlias = Literal["off", "loading", "ready", "draining"]
+# "renewing": it drains as well, but keeps its place for the engine that follows.
+State: TypeAlias = Literal["off", "loading", "ready", "draining", "renewing"]
 
 MIN_RESIDENCE_S = 10.0  # swaps are at least so far apart, however requests alternate
 PATIENCE_S = 30.0  # so long a request waits before a busy engine of another model drains
@@ -123,7 +124,7 @@ class _Planner:
         for model in self._models:
             if model.state == "loading":
                 self._say(model, f"is {model.doing or 'loading'}")
-            elif model.state == "draining" and model.num_waiting:
+            elif model.state in ("draining", "renewing") and model.num_waiting:
                 self._say(model, "ends and is loaded again then")
         absent = [m for m in self._models if m.state == "off" and not m.is_resting]
         asked = sorted((m for m in absent if m.num_waiting), key=lambda m: m.waits_since)

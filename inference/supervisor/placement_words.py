@@ -48,7 +48,7 @@ def _why_there(other: Model, *, is_leaving: bool) -> str:
         return f"ends its last {requests}" if other.num_running else "is being unloaded"
     if other.num_running:
         return f"is answering {requests}"
-    if other.state in ("loading", "off"):  # off: it is started in this very round
+    if other.state in ("loading", "renewing", "off"):  # off: it is started in this very round
         return "is loading"
     if other.is_asked:
         return "has requests to answer"

@@ -205,7 +205,7 @@ def test_a_restart_drains_and_starts_again_in_its_place(world: World) -> None:
     process = running(world)
     world.engine.renew(10.0)
     world.engine.renew(11.0)
-    assert (process.signals, world.engine.state) == (["USR1"], "draining")
+    assert (process.signals, world.engine.state) == (["USR1"], "renewing")
     world.engine.look_after(69.0)
     assert process.signals == ["USR1"]
     process.code = 0
@@ -260,6 +260,7 @@ def test_an_engine_that_leaves_while_it_is_restarted_leaves(world: World) -> Non
     process = running(world)
     world.engine.renew(2.0)
     world.engine.leave(3.0)
+    assert world.engine.state == "draining"
     process.code = 0
     for now in (4.0, 4.5):
         world.engine.look_after(now)

@@ -220,6 +220,20 @@ def test_a_load_that_was_short_of_memory_has_all_idle_engines_leave_first() -> N
     assert planned(ready("busy", num_running=1), short, room=room(9)).start == ("b",)
 
 
+def test_an_engine_that_comes_back_is_no_room_to_wait_for() -> None:
+    renewing = ready("renewing", state="renewing", num_running=1)
+    idle = ready("idle", used_at=500.0)
+    found = planned(renewing, idle, asked("b"), room=room(2))
+    assert (found.start, found.leave) == ((), (("idle", "b"),))
+    found = planned(renewing, asked("b"))
+    assert (found.start, found.leave) == ((), ())
+    assert found.reasons["b"].text == ("model b waits for memory: renewing is answering 1 request")
+    found = planned(ready("a", state="renewing"), asked("b"))
+    assert found.reasons["b"].text == "model b waits for memory: a is loading"
+    found = planned(asked("a", state="renewing"))
+    assert found.reasons["a"].text == "model a ends and is loaded again then"
+
+
 # --- wanted models and work in the background
 
 
