@@ -59,6 +59,7 @@ def load_model(spec: EngineSpec, on_load: OnLoad = go_on) -> Any:
     """The model of `spec.model_path`; free it with llama_model_free.
 
     `on_load` is called between tensors. In the main thread that is when signals are handled, too.
+    What it raises ends the load and is raised here.
 
     Raises:
         FailedError: missing, unreadable, corrupt, or a kind that can't generate.
@@ -75,10 +76,14 @@ def load_model(spec: EngineSpec, on_load: OnLoad = go_on) -> Any:
     if spec.tensor_split:
         params.tensor_split = _tensor_split(spec.tensor_split)
     is_wanted = True
+    raised: BaseException | None = None
 
     def tell(share: float, _: object) -> bool:
-        nonlocal is_wanted
-        is_wanted = is_wanted and on_load(share)
+        nonlocal is_wanted, raised
+        try:
+            is_wanted = is_wanted and on_load(share)
+        except BaseException as error:  # C hears of none: kept until the library has returned
+            is_wanted, raised = False, error
         return is_wanted
 
     params.progress_callback = llama_cpp.llama_progress_callback(tell)
@@ -86,7 +91,7 @@ def load_model(spec: EngineSpec, on_load: OnLoad = go_on) -> Any:
     if not is_wanted:
         if model:
             llama_cpp.llama_model_free(model)
-        raise LoadStoppedError
+        raise raised or LoadStoppedError
     if not model:
         raise FailedError(
             f"model file {path.name!r} is damaged, incomplete or of a kind that isn't known here"

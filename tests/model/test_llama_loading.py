@@ -77,6 +77,14 @@ def test_a_load_is_broken_off_wherever_it_is(after: float) -> None:
     assert all(share < after for share in shares[:-1])
 
 
+def test_an_error_of_whoever_hears_of_the_load_is_not_the_files() -> None:
+    def on_load(share: float) -> bool:
+        raise ConnectionError("nobody to tell")
+
+    with pytest.raises(ConnectionError, match="nobody to tell"):
+        build_engine(starter_spec(), on_load)
+
+
 def test_a_signal_reaches_a_load_in_the_main_thread() -> None:
     """What the supervisor sends: the handler runs between tensors, not behind the load."""
     asked: list[int] = []
