@@ -13,7 +13,7 @@ from django.conf import settings
 from inference.models import ModelConfig
 from inference.registry import upstreams
 from inference.registry.memory_plan import model_estimate
-from inference.supervisor.gpus import Gpus, here
+from inference.supervisor.gpus import Gpus, unasked
 from inference.supervisor.placement import Room
 from llamaweb.lib.ram import Ram, read_ram
 
@@ -35,14 +35,16 @@ def takes_place(config: ModelConfig) -> bool:
 @dataclass(frozen=True, slots=True)
 class Need:
     """In bytes, 0 where nobody can tell. Of host memory: with a full prompt cache, and what may do
-    where nobody has set a budget. `gpu`: of the memory of GPUs."""
+    where nobody has set a budget. `gpu`: of the memory of GPUs. `is_open`: that is being found out,
+    see `Gpus.look`."""
 
     most: int
     least: int
     gpu: int = 0
+    is_open: bool = False
 
 
-def read_need(config: ModelConfig, gpus: Gpus = here) -> Need:
+def read_need(config: ModelConfig, gpus: Gpus = unasked) -> Need:
     """What an engine of `config` will take."""
     if config.engine_class == "mock":
         return Need(settings.MOCK_MEMORY_MIB * MIB, settings.MOCK_MEMORY_MIB * MIB)
@@ -71,10 +73,11 @@ def _need(config: ModelConfig, gpus: Gpus) -> Need | None:
         most,
         most if settings.ENGINE_MEMORY_MIB else loaded,
         on_gpu + GPU_PROCESS_BYTES if on_gpu else 0,
+        is_open=place == "asking",
     )
 
 
-def read_room(pids: Iterable[int], gpus: Gpus = here) -> Room:
+def read_room(pids: Iterable[int], gpus: Gpus = unasked) -> Room:
     """What engines may take now. `pids`: of those that run."""
     room = _host_room(pids)
     gpu = gpus.room(settings.ENGINE_GPU_MEMORY_MIB)

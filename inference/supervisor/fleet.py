@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
@@ -10,6 +11,7 @@ from inference.protocol.reasons import NO_REASON, reason
 from inference.queues.contract import Queue
 from inference.supervisor.budget import Need, read_need, read_room, takes_place
 from inference.supervisor.engine import SupervisedEngine
+from inference.supervisor.gpus import DevicesChild, Gpus
 from inference.supervisor.housekeeping import Housekeeping
 from inference.supervisor.placement import Model, Plan, Room, plan
 
@@ -17,7 +19,8 @@ log = logging.getLogger(__name__)
 
 ESTIMATE_EVERY_S = 10.0  # a measurement may have changed what a model needs
 NOTHING = Need(0, 0)
-ON_DEMAND = "the next request has it loaded"
+ON_DEMAND = "isn't in memory; the next request has it loaded"
+ASKING = "waits for GPU memory: the driver is asked how much there is"
 
 
 class Fleet:
@@ -29,13 +32,15 @@ class Fleet:
         queue: Queue,
         housekeeping: Housekeeping,
         *,
-        room: Callable[[Iterable[int]], Room] = read_room,
-        need: Callable[[ModelConfig], Need] = read_need,
+        gpus: Gpus | None = None,
+        room: Callable[[Iterable[int]], Room] | None = None,
+        need: Callable[[ModelConfig], Need] | None = None,
     ) -> None:
         self._queue = queue
         self._housekeeping = housekeeping
-        self._read_room = room
-        self._read_need = need
+        self._gpus = gpus or Gpus(DevicesChild)
+        self._read_room = room or functools.partial(read_room, gpus=self._gpus)
+        self._read_need = need or functools.partial(read_need, gpus=self._gpus)
         self._needs: dict[int, tuple[float, Need]] = {}
         self._used_ts: dict[int, float] = {}
         self._room = Room(0, None)
@@ -56,6 +61,7 @@ class Fleet:
         self._forget({engine.config.pk for engine in engines})
         models = [self._model(engine, now) for engine in self._in_order(engines)]
         models += [self._left_over(engine, now) for engine in ending]
+        self._gpus.look(is_used=any(m.gpu_bytes and m.state != "off" for m in models))
         pids = [pid for engine in (*engines, *ending) for pid in engine.pids]
         self._room = self._read_room(pids)
         self._plan = plan(models, self._room, now)
@@ -75,12 +81,12 @@ class Fleet:
 
     def tell(self, engine: SupervisedEngine) -> None:
         """Let /health, chats, administrators and metrics see how the model stands."""
+        need = self._needs.get(engine.config.pk, (0.0, NOTHING))[1]
         why = self._plan.reasons.get(engine.config.name, NO_REASON)
         is_off = engine.state == "off"
         rests = engine.restart.is_unservable or engine.config.name in self._plan.refused
         if is_off and not why and not rests:
-            why = reason(f"model {engine.config.name} isn't in memory; {ON_DEMAND}")
-        need = self._needs.get(engine.config.pk, (0.0, NOTHING))[1]
+            why = reason(f"model {engine.config.name} ", ASKING if need.is_open else ON_DEMAND)
         engine.tell(
             why,
             numbers={
@@ -115,7 +121,7 @@ class Fleet:
             waits_since=now - load.oldest_wait_s,
             ready_since=engine.ready_ts,
             used_at=self._used_ts.get(config.pk, 0.0),
-            is_resting=engine.restart.is_unservable,
+            is_resting=engine.restart.is_unservable or need.is_open,
             is_short=engine.restart.is_short,
             doing=engine.doing,
         )
@@ -133,7 +139,7 @@ class Fleet:
 
     def _need(self, config: ModelConfig, now: float) -> Need:
         read_ts, need = self._needs.get(config.pk, (None, NOTHING))
-        if read_ts is None or now - read_ts >= ESTIMATE_EVERY_S:
+        if read_ts is None or need.is_open or now - read_ts >= ESTIMATE_EVERY_S:
             need = self._read_need(config)
             self._needs[config.pk] = (now, need)
         return need

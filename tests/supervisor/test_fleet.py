@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,6 +120,9 @@ def test_a_request_swaps_and_says_what_it_waits_for(world: World) -> None:
 
 def test_layers_on_gpus_need_room_there(world: World) -> None:
     fleet = world.supervisor._fleet
+    looks: list[bool] = []
+    fleet._gpus = SimpleNamespace(look=lambda *, is_used: looks.append(is_used))  # type: ignore
+    world.tick()
     fleet._read_room = lambda _pids: Room(9 * GIB, 9 * GIB, 0, GIB, GIB)
     fleet._read_need = lambda _config: Need(GIB, GIB, gpu=GIB)
     fleet._needs.clear()
@@ -129,6 +133,24 @@ def test_layers_on_gpus_need_room_there(world: World) -> None:
     assert world.engine("b").told[-1] == "model b waits for GPU memory: a is answering 1 request"
     assert world.engine("b").numbers["gpu_memory_need_bytes"] == GIB
     assert world.engine("b").numbers["gpu_memory_used_bytes"] == GIB
+    assert (looks[0], looks[-1]) == (False, True)
+
+
+def test_what_may_lie_on_a_gpu_waits_till_that_is_known(world: World) -> None:
+    fleet = world.supervisor._fleet
+    is_open = {"b": True}
+    fleet._read_room = lambda _pids: Room(9 * GIB, 9 * GIB)
+    fleet._read_need = lambda config: Need(GIB, GIB, is_open=is_open.get(config.name, False))
+    fleet._needs.clear()
+    gid = world.ask("b")
+    world.tick(PATIENCE_S)
+    assert world.engine("b").state == "off"
+    assert world.engine("b").told[-1].startswith("model b waits for GPU memory: the driver")
+    assert world.engine("a").asked == []
+    is_open.clear()
+    world.tick()
+    assert world.engine("b").state == "ready"
+    assert not world.queue.read("b", gid, START).entries
 
 
 def test_who_leaves_the_queue_costs_nobody_a_place(world: World) -> None:

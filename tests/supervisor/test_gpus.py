@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -11,7 +13,16 @@ from inference.protocol.devices import Device, DeviceKind, decode_devices, encod
 from inference.registry.memory import Estimate, Part
 from inference.supervisor import gpus as module
 from inference.supervisor.budget import GPU_PROCESS_BYTES, Need, read_need, read_room
-from inference.supervisor.gpus import GpuRoom, Gpus, ask_devices, room_of
+from inference.supervisor.gpus import (
+    REFRESH_S,
+    RETRY_S,
+    DevicesChild,
+    GpuRoom,
+    Gpus,
+    room_of,
+)
+from llamaweb.lib.clock import ManualClock
+from tests.stack import wait_for
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -22,8 +33,55 @@ def gpu(free_gib: float, total_gib: float = 16.0, kind: DeviceKind = "gpu") -> D
     return Device("CUDA0", "a card", kind, int(free_gib * GIB), int(total_gib * GIB))
 
 
+class Driver:
+    """Answers with what it `has`, when it `is_over`; `num_asked` times so far."""
+
+    def __init__(self, *devices: Device) -> None:
+        self.has: tuple[Device, ...] | None = devices
+        self.over, self.num_asked = True, 0
+        self.clock = ManualClock()
+        self.gpus = Gpus(self._ask, self.clock.monotonic)
+
+    def _ask(self) -> Driver:
+        self.num_asked += 1
+        return self
+
+    def is_over(self) -> bool:
+        return self.over
+
+    def devices(self) -> tuple[Device, ...] | None:
+        return self.has
+
+    def look(self, seconds: float = 0.0, *, is_used: bool = False) -> None:
+        """Somebody wants a GPU, and as many moments as an answer takes pass."""
+        self.clock.advance(seconds)
+        self.gpus.place()
+        for _ in range(2):
+            self.gpus.look(is_used=is_used)
+
+    def free_gib(self) -> float:
+        devices = self.gpus.devices
+        assert devices is not None
+        return devices[-1].free_bytes / GIB
+
+
 def found(*devices: Device) -> Gpus:
-    return Gpus(lambda: devices)
+    driver = Driver(*devices)
+    driver.look()
+    return driver.gpus
+
+
+def silent() -> Gpus:
+    """Where nobody can tell."""
+    driver = Driver()
+    driver.has = None
+    driver.look()
+    return driver.gpus
+
+
+def answer(child: DevicesChild) -> tuple[Device, ...] | None:
+    wait_for("the child's end", child.is_over, 30)
+    return child.devices()
 
 
 @pytest.fixture
@@ -59,27 +117,95 @@ def test_an_integrated_one_takes_the_hosts_memory(config: ModelConfig) -> None:
 def test_nothing_is_asked_before_a_model_wants_a_gpu(
     monkeypatch: pytest.MonkeyPatch, config: ModelConfig
 ) -> None:
-    asked: list[int] = []
-
-    def ask() -> tuple[Device, ...]:
-        asked.append(1)
-        return (gpu(10),)
-
-    gpus = Gpus(ask)
-    assert read_room([], gpus).gpu_limit_bytes is None
+    driver = Driver(gpu(10))
+    assert read_room([], driver.gpus).gpu_limit_bytes is None
     monkeypatch.setattr(
         "inference.supervisor.budget.model_estimate",
         lambda _config: Estimate((Part("weights", MIB),), 1),
     )
-    assert read_need(config, gpus) == Need(MIB, MIB, 0)
-    assert asked == []
+    assert read_need(config, driver.gpus) == Need(MIB, MIB, 0)
+    driver.gpus.look(is_used=False)
+    assert driver.num_asked == 0
 
 
-def test_they_are_asked_once(config: ModelConfig) -> None:
-    answers = [(gpu(10),)]
-    gpus = Gpus(lambda: answers.pop())
-    assert read_need(config, gpus) == read_need(config, gpus)
-    assert answers == []
+def test_only_models_on_gpus_wait_for_the_answer(config: ModelConfig) -> None:
+    driver = Driver(gpu(10))
+    driver.over = False
+    driver.look()
+    assert read_need(config, driver.gpus).is_open
+    driver.over = True
+    driver.look()
+    need = read_need(config, driver.gpus)
+    assert (need.is_open, need.gpu, driver.num_asked) == (False, 600 * MIB + GPU_PROCESS_BYTES, 1)
+
+
+def test_whoever_shows_a_need_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch, config: ModelConfig
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(module, "ChildProcess", lambda *_args, **_named: started.append("child"))
+    assert not read_need(config).is_open
+    assert read_room([]).gpu_limit_bytes is None
+    assert started == []
+
+
+def test_where_nobody_could_tell_they_are_asked_again() -> None:
+    driver = Driver(gpu(10))
+    driver.has = None
+    driver.look(is_used=True)
+    driver.has = (gpu(10),)
+    driver.look(RETRY_S - 1, is_used=True)
+    assert (driver.gpus.place(), driver.num_asked) == ("unknown", 1)
+    driver.look(1, is_used=True)
+    assert (driver.gpus.place(), driver.num_asked) == ("gpu", 2)
+
+
+def test_what_is_free_is_asked_again_while_no_engine_takes_any() -> None:
+    driver = Driver(gpu(4))
+    driver.look()
+    driver.has = (gpu(10),)
+    driver.look(REFRESH_S - 1)
+    driver.look(1, is_used=True)
+    assert (driver.free_gib(), driver.num_asked) == (4, 1)
+    driver.look()
+    assert (driver.free_gib(), driver.num_asked) == (10, 2)
+    driver.has = None
+    driver.look(REFRESH_S)
+    assert (driver.free_gib(), driver.num_asked) == (10, 3)  # what was known stays
+
+
+def test_whoever_cannot_be_asked_cannot_tell() -> None:
+    def ask() -> Driver:
+        raise OSError("no more processes")
+
+    gpus = Gpus(ask)
+    assert gpus.place() == "asking"
+    gpus.look(is_used=False)
+    assert gpus.place() == "unknown"
+
+
+def test_an_engine_that_starts_meanwhile_spoils_the_answer() -> None:
+    driver = Driver(gpu(10))
+    driver.look()
+    driver.over = False
+    driver.look(REFRESH_S)
+    driver.look(is_used=True)
+    driver.over, driver.has = True, (gpu(3),)
+    driver.look()
+    assert (driver.free_gib(), driver.num_asked) == (10, 2)
+
+
+def test_nothing_is_asked_again_for_nobody_or_without_gpus() -> None:
+    driver = Driver(gpu(10))
+    driver.look()
+    driver.gpus.look(is_used=False)
+    driver.clock.advance(REFRESH_S)
+    driver.gpus._is_wanted = False
+    driver.gpus.look(is_used=False)
+    without = Driver(CPU)
+    for _ in range(2):
+        without.look(REFRESH_S)
+    assert (driver.num_asked, without.num_asked) == (1, 1)
 
 
 def test_the_room_is_what_was_free_but_a_reserve() -> None:
@@ -97,13 +223,13 @@ def test_the_room_reaches_the_plan(config: ModelConfig) -> None:
 
 def test_a_setting_is_the_budget_whatever_there_is(config: ModelConfig, settings: Any) -> None:
     settings.ENGINE_GPU_MEMORY_MIB = 2048
-    for gpus in (found(CPU, gpu(10)), Gpus(lambda: None)):
+    for gpus in (found(CPU, gpu(10)), silent()):
         room = read_room([], gpus)
         assert (room.gpu_budget_bytes, room.gpu_limit_bytes) == (2 * GIB, 2 * GIB)
 
 
 def test_where_nobody_can_tell_nothing_is_counted(config: ModelConfig) -> None:
-    gpus = Gpus(lambda: None)
+    gpus = silent()
     assert read_need(config, gpus).gpu == 600 * MIB + GPU_PROCESS_BYTES
     assert read_room([], gpus).gpu_limit_bytes is None
 
@@ -117,14 +243,46 @@ def test_devices_travel_as_a_line() -> None:
 
 def test_a_child_that_does_not_answer_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MODULE", "inference.worker.no_such_module")
-    assert ask_devices() is None
+    assert answer(DevicesChild()) is None
     monkeypatch.setattr(module, "MODULE", "this")  # answers, but says something else
-    assert ask_devices() is None
+    assert answer(DevicesChild()) is None
+
+
+class Stuck:
+    """A child that hangs in a driver and can't even be killed."""
+
+    lived_s, signals = 0.0, 0
+
+    def __init__(self, *_args: Any, **_named: Any) -> None: ...
+
+    def poll(self) -> None: ...
+
+    def kill(self) -> None:
+        self.signals += 1
+
+
+def test_nobody_waits_for_ever_for_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ChildProcess", Stuck)
+    question = DevicesChild()
+    child: Any = question._child
+    assert (question.is_over(), child.signals) == (False, 0)
+    child.lived_s = module.ASK_S + 0.1
+    assert (question.is_over(), child.signals) == (False, 1)
+    child.lived_s = module.ASK_S + module.KILL_S + 0.1
+    assert question.is_over()
+    assert question.devices() is None
+
+
+def test_a_child_ends_with_whoever_asks() -> None:
+    """Here that is no process at all."""
+    command = [sys.executable, "-m", "inference.worker.devices"]
+    done = subprocess.run(command, input="4194305\n", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 @pytest.mark.model
 def test_llama_cpp_is_asked_in_a_child() -> None:
     """Here it finds the CPU at least, with the host's memory."""
-    devices = ask_devices()
+    devices = answer(DevicesChild())
     assert devices is not None
     assert any(device.kind == "other" and device.total_bytes > GIB for device in devices)
