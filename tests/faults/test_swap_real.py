@@ -58,8 +58,8 @@ def test_a_long_answer_ends_before_the_swap_and_the_reason_is_seen(host: Host) -
     long = host.ask(FIRST, "Count to a thousand.", max_tokens=NUM_TOKENS, ignore_eos=True)
     wait_for("the long answer runs", lambda: host.queue.load(FIRST).running, 30)
     short = host.complete(SECOND, "The sky is", max_tokens=4, ignore_eos=True)
+    # Said only while the long one runs, which may be over when this has been read.
     host.wait_reason(SECOND, f"model {SECOND} waits for memory: {FIRST} is answering 1 request")
-    assert not long.is_over
     status, body = long.reply()
     assert (status, body["usage"]["completion_tokens"]) == (200, NUM_TOKENS)
     assert body["choices"][0]["finish_reason"] == "length"
