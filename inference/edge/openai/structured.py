@@ -12,6 +12,8 @@ from typing import Any
 
 from inference.edge.openai.schemas import GenerationIn
 from inference.protocol.params import Grammar
+from inference.text.depth import MAX_DEPTH, is_deep
+from inference.text.lark import refuse_unbounded
 from inference.text.prompts import valid_text
 from inference.text.schema.prepare import MAX_SCHEMA_CHARS
 from llamaweb.lib.errors import InvalidError
@@ -46,10 +48,13 @@ def grammar_text(text: Any, param: str) -> Grammar:
     """A grammar in GBNF, or in Lark if it says so.
 
     Raises:
-        InvalidError: not a text, or too long.
+        InvalidError: not a text, too long, or of a kind that can't be bounded.
     """
     text = _text(text, param)
-    return Grammar(text, kind="lark" if text.startswith(LARK_MARK) else "gbnf", param=param)
+    if not text.startswith(LARK_MARK):
+        return Grammar(text, param=param)
+    refuse_unbounded(text, param=param)
+    return Grammar(text, kind="lark", param=param)
 
 
 def _response_format(value: Any) -> Grammar | None:
@@ -108,6 +113,10 @@ def _structured(value: Any) -> Grammar | None:
 def _schema(schema: Any, param: str) -> Grammar:
     if not isinstance(schema, dict):
         raise InvalidError("must be an object", param=param)
+    if is_deep(schema):  # one that came as text wasn't looked at yet
+        raise InvalidError(
+            f"is nested too deeply, at most {MAX_DEPTH} levels are allowed", param=param
+        )
     text = valid_text(json.dumps(schema, ensure_ascii=False))
     if len(text) > MAX_SCHEMA_CHARS:
         raise InvalidError(
@@ -137,7 +146,7 @@ def _one_of(choices: Any, param: str) -> str:
 
 def _literally(text: str) -> str:
     """A regular expression for just `text`."""
-    return re.sub(r"([^\w\s])", r"\\\1", text, flags=re.ASCII)
+    return re.sub(r"[\\.^$*+?()\[\]{}|]", r"\\\g<0>", text)
 
 
 def _text(text: Any, param: str) -> str:
