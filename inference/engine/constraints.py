@@ -38,6 +38,7 @@ class Constraint(Protocol):
 
         Raises:
             ConstraintError: it may not come here.
+            InvalidError: the rule takes too much to follow.
         """
         ...
 

@@ -14,12 +14,12 @@ from typing import Any, cast
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-from inference.protocol.params import Grammar
+from inference.engine.kept_grammars import KeptGrammars, Outcome, Refusal
+from inference.protocol.params import Grammar, GrammarKind
 from inference.text.schema.prepare import Prepared, prepare
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError
 
-MAX_COMPILED = 64  # grammars kept; more than there are slots, so that none is compiled twice
 MAX_LOCATE_S = 0.5  # to find out which part of a schema is to blame
 MAX_GRAMMAR_CHARS = 64 * 1024  # of a regular expression or a Lark grammar
 LIMITS: dict[str, int | bool] = {
@@ -46,40 +46,54 @@ JSON_OPTIONS: dict[str, Any] = {
 }
 
 
-def compile_grammar(grammar: Grammar, tokenizer: Tokenizer) -> LLMatcher:
-    """A matcher at the grammar's beginning, to be copied; the last ones are remembered.
+def compile_grammar(grammar: Grammar, tokenizer: Tokenizer, *, takes: bool = False) -> LLMatcher:
+    """A matcher at the grammar's beginning, to be copied; the last ones are remembered, and one
+    that was checked is until its sequence `takes` it.
 
     Raises:
         InvalidError: it isn't one, is over a bound, or (a schema) asks for what can't be enforced;
             `param` is its path in the request.
     """
-    return _compiled(grammar.kind, grammar.text, grammar.param, cast(Any, tokenizer))
+    kind, text, param = grammar.kind, grammar.text, grammar.param
+    outcome = _KEPT.get(
+        (kind, text, param, tokenizer),
+        len(text),
+        lambda: _compiled(kind, text, param, tokenizer),
+        takes=takes,
+    )
+    if isinstance(outcome, Refusal):
+        raise InvalidError(outcome.message, param=outcome.param)
+    return outcome
 
 
-@functools.lru_cache(MAX_COMPILED)
-def _compiled(kind: str, text: str, param: str, tokenizer: Tokenizer) -> LLMatcher:
+_KEPT = KeptGrammars()
+
+
+def _compiled(kind: GrammarKind, text: str, param: str, tokenizer: Tokenizer) -> Outcome:
     words = vocabulary(cast(Any, tokenizer))
     if kind == "json_schema":
-        return _compile_schema(text, param, words)
+        try:
+            return _compile_schema(text, param, words)
+        except InvalidError as error:
+            return Refusal(error.message, error.param)
     if len(text) > MAX_GRAMMAR_CHARS:
-        raise InvalidError(
-            f"has {len(text)} characters, at most {MAX_GRAMMAR_CHARS} are allowed", param=param
+        return Refusal(
+            f"has {len(text)} characters, at most {MAX_GRAMMAR_CHARS} are allowed", param
         )
     make = LLMatcher.grammar_from_regex if kind == "regex" else LLMatcher.grammar_from_lark
     matcher = _matcher(make(text), words)
-    if problem := _problem(matcher):
-        raise InvalidError(f"can't be followed: {problem}", param=param)
-    return matcher
+    problem = _problem(matcher)
+    return Refusal(f"can't be followed: {problem}", param) if problem else matcher
 
 
-def _compile_schema(text: str, param: str, words: LLTokenizer) -> LLMatcher:
+def _compile_schema(text: str, param: str, words: LLTokenizer) -> Outcome:
     prepared = prepare(json.loads(text), param=param)
     matcher = _schema_matcher(prepared.text(), words)
     problem = _problem(matcher)
     if not problem:
         return matcher
     path, problem = _blamed(prepared, words) or (param, problem)
-    raise InvalidError(f"can't be enforced: {problem}", param=path)
+    return Refusal(f"can't be enforced: {problem}", path)
 
 
 def _blamed(prepared: Prepared, words: LLTokenizer) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from inference.engine.guidance import compile_grammar
 from inference.engine.picks import Logits
 from inference.protocol.params import Grammar
 from inference.text.tokenizer import Tokenizer
+from llamaweb.lib.errors import InvalidError
 
 NEG_INF = np.float32("-inf")
 
@@ -17,9 +18,10 @@ NEG_INF = np.float32("-inf")
 class GuidedConstraint:
     """See `Constraint`. Ends are allowed exactly where the grammar may end."""
 
-    def __init__(self, matcher: LLMatcher, tokenizer: Tokenizer) -> None:
-        """`matcher` is this one's own."""
+    def __init__(self, matcher: LLMatcher, tokenizer: Tokenizer, param: str) -> None:
+        """`matcher` is this one's own; `param` is the field that its grammar stood in."""
         self._matcher = matcher
+        self._param = param
         self._tokenizer = tokenizer
         self._ends = np.array(tokenizer.end_tokens, np.int64)
 
@@ -39,7 +41,7 @@ class GuidedConstraint:
         """See `Constraint.mask`.
 
         Raises:
-            ConstraintError: following the grammar takes more than its limits.
+            InvalidError: following the grammar takes more than its limits.
         """
         if self._matcher.is_stopped():
             allowed = np.zeros(len(logits), np.uint8)
@@ -51,7 +53,7 @@ class GuidedConstraint:
         np.copyto(logits, NEG_INF, where=allowed == 0)
 
     def accept(self, token_id: int) -> None:
-        """See `Constraint.accept`."""
+        """See `Constraint.accept`; raises like `mask` as well."""
         if not self.allows(token_id):
             if not self._matcher.is_stopped():
                 self._matcher.compute_bitmask()  # says whether it is out of its limits instead
@@ -67,9 +69,12 @@ class GuidedConstraint:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            raise ConstraintError("the grammar is too complex: it takes too much to follow")
+            raise InvalidError(
+                "the grammar is too complex: it takes too much to follow", param=self._param
+            )
 
 
 def guided(grammar: Grammar, tokenizer: Tokenizer) -> GuidedConstraint:
     """The constraint of `grammar`, at its beginning; raises like `compile_grammar`."""
-    return GuidedConstraint(compile_grammar(grammar, tokenizer).deep_copy(), tokenizer)
+    matcher = compile_grammar(grammar, tokenizer, takes=True).deep_copy()
+    return GuidedConstraint(matcher, tokenizer, grammar.param)

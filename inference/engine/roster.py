@@ -12,6 +12,7 @@ from inference.engine.stopping import Ended
 from inference.engine.trace import Trace
 from inference.protocol.events import Delta, Event, Failed, Finished, Terminal
 from llamaweb.lib.clock import Clock
+from llamaweb.lib.errors import InvalidError
 
 
 class Roster:
@@ -64,10 +65,15 @@ class Roster:
         self.end(sequence, event)
 
     def fail(self, sequence: Sequence, error: Exception | None = None) -> None:
-        """It can't go on; only a constraint's message is for readers."""
-        is_ours = not isinstance(error, ConstraintError)
-        message = "the model failed on this request" if is_ours else str(error)
-        event = Failed("engine_failed", message, retryable=is_ours, usage=sequence.usage())
+        """It can't go on; only what its request is to blame for is told to readers."""
+        usage = sequence.usage()
+        if isinstance(error, InvalidError):
+            event = Failed("invalid_request", error.message, param=error.param, usage=usage)
+        elif isinstance(error, ConstraintError):
+            event = Failed("engine_failed", str(error), usage=usage)
+        else:
+            message = "the model failed on this request"
+            event = Failed("engine_failed", message, retryable=True, usage=usage)
         self.end(sequence, event)
 
     def end(self, sequence: Sequence, event: Terminal) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llguidance import LLMatcher
 
 from inference.engine.constraints import ConstraintError
 from inference.engine.guidance import compile_grammar
 from inference.engine.guided import GuidedConstraint, guided
+from inference.engine.kept_grammars import MAX_KEPT, MAX_KEPT_CHARS, KeptGrammars, Refusal
 from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN, MockTokenizer
 from inference.protocol.params import Grammar, GrammarKind, GrammarTrigger, Limits, SamplingParams
 from llamaweb.lib.errors import InvalidError
@@ -164,6 +166,39 @@ def test_a_compiled_grammar_is_remembered_and_not_changed_by_its_use() -> None:
     assert allowed(second) == [ord('"')]
 
 
+def test_a_refusal_is_remembered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar = of_schema({"type": "string", "pattern": "once(?=twice)"})
+    said = []
+    for _ in range(2):
+        with pytest.raises(InvalidError) as caught:
+            compile_grammar(grammar, TOKENIZER)
+        said.append((caught.value.message, caught.value.param))
+        monkeypatch.setattr("inference.engine.guidance._matcher", None)  # can't be called
+    assert said[0] == said[1]
+
+
+def test_kept_grammars_are_bounded_and_wait_for_their_sequences() -> None:
+    kept = KeptGrammars()
+    made: list[int] = []
+
+    def ask_for(number: int, *, takes: bool) -> None:
+        def make() -> Refusal | LLMatcher:
+            made.append(number)
+            return compile_grammar(Grammar("a", kind="regex"), TOKENIZER)
+
+        kept.get(number, MAX_KEPT_CHARS // 4, make, takes=takes)
+
+    for number in range(8):
+        ask_for(number, takes=False)
+    for number in range(8):  # more than there is room for, but none is compiled again
+        ask_for(number, takes=True)
+    assert made == list(range(8))
+    assert kept.num_chars() <= MAX_KEPT_CHARS
+    for number in range(3 * MAX_KEPT):  # nobody comes for them
+        ask_for(100 + number, takes=False)
+    assert kept.num_chars() <= MAX_KEPT * MAX_KEPT_CHARS // 4
+
+
 def test_a_refused_token_changes_nothing() -> None:
     constraint = guided(of_schema({"const": "yes"}), TOKENIZER)
     for token in (END_TOKEN, ord("x")):
@@ -178,10 +213,12 @@ def test_a_refused_token_changes_nothing() -> None:
 
 
 def test_what_gets_too_complex_on_the_way_ends_its_request_alone() -> None:
-    grammar = Grammar("(a{1,1000}){1,1000}", kind="regex")
+    field = "structured_outputs.regex"
+    grammar = Grammar("(a{1,1000}){1,1000}", kind="regex", param=field)
     params = SamplingParams(temperature=0.0, grammar=grammar)
     engine = make_engine("a" * 2000)
     failure = failed(run_one(engine, ask("x", sampling=params, limits=Limits(max_tokens=2000))))
+    assert (failure.code, failure.param, failure.retryable) == ("invalid_request", field, False)
     assert "complex" in failure.message
     assert text_of(run_one(make_engine("hi"), ask("b"))) == "hi"
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from inference.text.schema import formats
@@ -42,14 +42,21 @@ MAX_SCHEMA_CHARS = 128 * 1024
 MAX_NODES = 5000  # schemas in a schema
 MAX_INLINED = 16  # references followed inside each other
 Node: TypeAlias = dict[str, Any] | bool
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A schema of its own within the prepared one, and where it came from."""
+    """A schema of its own within the prepared one, and where it came from: `keys` below `top`."""
 
-    param: str
+    top: str
+    keys: Keys
     node: dict[str, Any]
+
+    @property
+    def param(self) -> str:
+        """The path of where it came from; made when it is to blame, since there are thousands."""
+        return path_of(self.top, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +186,16 @@ class _Preparing:
             self._part(out, keys)
 
     def _part(self, node: dict[str, Any], keys: Keys) -> None:
-        self.parts.append(Part(path_of(self.param, keys), node))
+        self.parts.append(Part(self.param, keys, node))
 
     def _error(self, message: str, keys: Keys) -> InvalidError:
         return InvalidError(message, param=path_of(self.param, keys))
+
+    def _read(self, read: Callable[[Any], _Read], value: Any, keys: Keys) -> _Read:
+        try:
+            return read(value)
+        except InvalidError as error:
+            raise self._error(error.message, keys) from None
 
     # One for each keyword that is enforced: (out, name, value, where).
 
@@ -217,22 +230,22 @@ class _Preparing:
         out[name] = f"#/$defs/{self.names[path]}"
 
     def kind(self, out: dict[str, Any], name: str, value: Any, keys: Keys) -> None:
-        out[name] = types_of(value, path_of(self.param, keys))
+        out[name] = self._read(types_of, value, keys)
 
     def literals(self, out: dict[str, Any], name: str, value: Any, keys: Keys) -> None:
         if name == "enum" and (not isinstance(value, list) or not value):
             raise self._error("must be a list of values", keys)
-        check_value(value, path_of(self.param, keys))
+        self._read(check_value, value, keys)
         out[name] = value
 
     def count(self, out: dict[str, Any], name: str, value: Any, keys: Keys) -> None:
-        out[name] = count_of(value, path_of(self.param, keys))
+        out[name] = self._read(count_of, value, keys)
 
     def number(self, out: dict[str, Any], name: str, value: Any, keys: Keys) -> None:
-        out[name] = number_of(value, path_of(self.param, keys))
+        out[name] = self._read(number_of, value, keys)
 
     def multiple(self, out: dict[str, Any], name: str, value: Any, keys: Keys) -> None:
-        number = number_of(value, path_of(self.param, keys))
+        number = self._read(number_of, value, keys)
         if number <= 0:
             raise self._error("must be above 0", keys)
         self.multiples.append(Decimal(str(number)))
@@ -243,7 +256,7 @@ class _Preparing:
         out[name] = number
 
     def required(self, out: dict[str, Any], name: str, value: Any, keys: Keys) -> None:
-        out[name] = names_of(value, path_of(self.param, keys))
+        out[name] = self._read(names_of, value, keys)
 
     def pattern(self, out: dict[str, Any], name: str, value: Any, keys: Keys) -> None:
         self._check_pattern(value, keys)

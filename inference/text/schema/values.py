@@ -1,4 +1,7 @@
-"""Values of keywords, in the form in which the compiler of grammars keeps them exactly."""
+"""Values of keywords, in the form in which the compiler of grammars keeps them exactly.
+
+InvalidError says what is wrong with one; whoever asked knows where it stands.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,27 @@ MAX_COUNT = 2**31 - 1
 MAX_STEPS = 10_000  # that `multipleOf` counts before it begins again; each is a state of a machine
 
 
-def types_of(value: Any, param: str) -> str | list[str]:
+def types_of(value: Any) -> str | list[str]:
     """The value of `type`."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or any(name not in TYPES for name in names):
-        raise InvalidError(f"must be one or several of {', '.join(TYPES)}", param=param)
+        raise InvalidError(f"must be one or several of {', '.join(TYPES)}")
     return value if isinstance(value, str) else list(dict.fromkeys(names))
 
 
-def count_of(value: Any, param: str) -> int:
+def count_of(value: Any) -> int:
     """A length or a number of items."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if type(value) is not int or not 0 <= value <= MAX_COUNT:
-        raise InvalidError(f"must be a whole number of 0 to {MAX_COUNT}", param=param)
+        raise InvalidError(f"must be a whole number of 0 to {MAX_COUNT}")
     return value
 
 
-def number_of(value: Any, param: str) -> int | float:
+def number_of(value: Any) -> int | float:
     """A bound of numbers."""
     if type(value) not in (int, float) or not _is_exact(value):
-        raise InvalidError(f"must be a number within {MAX_EXACT} either way", param=param)
+        raise InvalidError(f"must be a number within {MAX_EXACT} either way")
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -53,14 +56,14 @@ def are_few(multiples: Iterable[Decimal]) -> bool:
     return common <= MAX_STEPS
 
 
-def names_of(value: Any, param: str) -> list[str]:
+def names_of(value: Any) -> list[str]:
     """The value of `required`."""
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise InvalidError("must be a list of names", param=param)
+        raise InvalidError("must be a list of names")
     return list(dict.fromkeys(value))
 
 
-def check_value(value: Any, param: str) -> None:
+def check_value(value: Any) -> None:
     """Refuse numbers that can't be told from their neighbours, anywhere in a constant.
 
     Raises:
@@ -74,7 +77,7 @@ def check_value(value: Any, param: str) -> None:
         elif isinstance(item, list):
             todo += item
         elif type(item) in (int, float) and not _is_exact(item):
-            raise InvalidError(f"a number is beyond {MAX_EXACT}", param=param)
+            raise InvalidError(f"a number is beyond {MAX_EXACT}")
 
 
 def _is_exact(number: int | float) -> bool:

@@ -170,3 +170,10 @@ def test_inner_parts_come_before_those_around_them() -> None:
     schema = {"properties": {"a": {"items": {"$ref": "#/$defs/x"}}}, "$defs": {"x": {"minimum": 1}}}
     paths = [part.param.removeprefix(AT) for part in prepare(schema, param=AT).parts]
     assert paths == [".$defs.x", ".properties.a.items", ".properties.a", ""]
+
+
+def test_paths_are_made_only_of_what_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference.text.schema.prepare.path_of", None)  # can't be called
+    one = {"type": "string", "minLength": 1, "pattern": "a+", "enum": ["a"]}
+    two = {"minimum": 1, "multipleOf": 2, "required": ["x"], "oneOf": [one, {"type": "null"}]}
+    assert len(prepare({"properties": {"a": one, "b": two}}, param=AT).parts) > 5
