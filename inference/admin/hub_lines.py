@@ -15,27 +15,36 @@ from inference.admin.file_facts import short_count
 from inference.models import ModelConfig
 from inference.registry.hub import HubChoice, HubRepo
 from inference.registry.hub_choice import DEFAULT_QUANT
-from inference.registry.hub_fit import Fit, fits_of, new_serving
+from inference.registry.hub_fit import Fit, Memory, fits_of, new_serving
 from inference.registry.hub_search import FoundRepo
+from inference.registry.memory import Serving
 from inference.registry.selectors import SERVED
-from inference.supervisor.budget import read_need, read_room
+from inference.supervisor.budget import GPU_PROCESS_BYTES, read_need, read_room
+from inference.supervisor.gpus import Gpus, unasked
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Host memory that a new model may have beside those that always stay; `num_bytes` None: nobody
-    can tell. `is_strict`: its full prompt cache counts."""
+    """What a new model may have beside those that always stay. `pinned_bytes`: these take, of the
+    host's memory. `is_strict`: its full prompt cache counts. `has_gpu`: False where it is known
+    that there is none."""
 
-    num_bytes: int | None
-    pinned_bytes: int
-    is_strict: bool
+    memory: Memory
+    pinned_bytes: int = 0
+    is_strict: bool = False
+    has_gpu: bool = True
+
+    @property
+    def serving(self) -> Serving:
+        """How it is served here."""
+        return new_serving(has_cache=self.is_strict, has_gpu=self.has_gpu)
 
     @property
     def words(self) -> str:
         """A sentence about it; "" if nobody can tell."""
-        if self.num_bytes is None:
+        if self.memory.host_bytes is None:
             return ""
-        size = filesizeformat(self.num_bytes)
+        size = filesizeformat(self.memory.host_bytes)
         if self.pinned_bytes:
             pinned = filesizeformat(self.pinned_bytes)
             text = _("A model may take %(size)s of memory here; pinned ones take %(pinned)s.")
@@ -43,35 +52,35 @@ class Left:
         return _("A model may take %(size)s of memory here.") % {"size": size}
 
 
-def read_left() -> Left:
+def read_left(gpus: Gpus = unasked) -> Left:
     """As it is now: idle models make way, pinned ones don't."""
     configs = ModelConfig.objects.filter(is_enabled=True, is_pinned=True, wanted__in=SERVED)
-    pinned = sum(read_need(config).most for config in configs.select_related("file"))
-    limit = read_room(()).limit_bytes
-    left = None if limit is None else max(0, limit - pinned)
-    return Left(left, pinned, bool(settings.ENGINE_MEMORY_MIB) or bool(pinned))
+    needs = [read_need(config, gpus) for config in configs.select_related("file")]
+    pinned, pinned_gpu = sum(need.most for need in needs), sum(need.gpu for need in needs)
+    room, place = read_room((), gpus), gpus.place()
+    memory = Memory(
+        _rest(room.limit_bytes, pinned),
+        _rest(room.gpu_limit_bytes, pinned_gpu + GPU_PROCESS_BYTES),
+        is_shared=place == "host",
+    )
+    is_strict = bool(settings.ENGINE_MEMORY_MIB) or bool(pinned)
+    return Left(memory, pinned, is_strict, has_gpu=place != "nowhere")
+
+
+def _rest(limit: int | None, taken: int) -> int | None:
+    return None if limit is None else max(0, limit - taken)
 
 
 def repo_rows(repo: HubRepo, left: Left) -> list[dict[str, Any]]:
     """A row for each model in it; one is the proposal."""
-    choices = repo.choices()
-    serving = new_serving(has_cache=left.is_strict)
+    choices = repo.choices
     models = [choice.model for choice in choices if choice.model is not None]
-    fits = fits_of(models, serving, left.num_bytes)
+    fits = fits_of(models, left.serving, left.memory)
     rows = [_row(choice, fits.get(choice.path, "")) for choice in choices]
     proposed = _proposed(rows)
     for row in rows:
         row["is_proposed"] = row is proposed
     return rows
-
-
-def context_for(repo: HubRepo, choice: HubChoice, left: Left) -> int:
-    """Tokens a slot with which a model fits here, 0: what it gets anyway."""
-    if choice.model is None:
-        return 0
-    serving = new_serving(has_cache=left.is_strict)
-    fit = fits_of([choice.model], serving, left.num_bytes)[choice.path]
-    return fit.context_len if isinstance(fit, Fit) and fit.kind == "shorter" else 0
 
 
 def fit_words(fit: Fit) -> str:
@@ -107,7 +116,7 @@ def _row(choice: HubChoice, fit: Fit | str) -> dict[str, Any]:
     row = {"path": choice.path, "quant": choice.quant or choice.path, "problem": choice.problem}
     if isinstance(fit, Fit):
         told = {"fit": fit.kind, "fit_words": fit_words(fit), "about": [*about, _need(fit)]}
-        return row | told
+        return row | told | {"context_len": str(fit.context_len or "")}
     unknown = _("nobody can tell whether it fits")
     return row | {"fit": "unknown", "fit_words": unknown, "about": [*about, fit]}
 

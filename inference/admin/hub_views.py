@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from inference.admin.add_ways import add_ways
-from inference.admin.hub_lines import context_for, found_words, read_left, repo_rows
+from inference.admin.hub_lines import found_words, read_left, repo_rows
 from inference.models import MODEL_NAME_LEN, ModelConfig, ModelFile
 from inference.registry.config_services import free_name
 from inference.registry.downloads import hub_download_start
@@ -44,6 +44,21 @@ class StartForm(forms.Form):
     )
     name = forms.CharField(max_length=MODEL_NAME_LEN)
     load = forms.BooleanField(required=False)
+
+    @property
+    def context_len(self) -> int:
+        """Tokens a slot, as they were shown beside the chosen path; 0: the usual.
+
+        Raises:
+            InvalidError: no such number.
+        """
+        text = self.data.get(f"context_len:{self.cleaned_data['path']}", "0")
+        try:
+            length: int = ModelConfig._meta.get_field("context_len").clean(text, None)
+        except forms.ValidationError as error:
+            reason = " ".join(error.messages)
+            raise InvalidError(f"context_len: {reason}", param="context_len") from error
+        return length
 
 
 def hub_urls(site: AdminSite) -> list[URLPattern]:
@@ -76,7 +91,7 @@ def hub_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
     try:
         if repo:
             found = hub_repo(repo)
-            if not found.choices():
+            if not found.choices:
                 raise InvalidError(_("%(repo)s has no GGUF model.") % {"repo": found.name})
             context |= _repo_context(found, name=_name_for(found))
         elif query:
@@ -93,13 +108,14 @@ def start_view(request: HttpRequest, site: AdminSite) -> HttpResponse:
     repo: HubRepo | None = None
     context: dict[str, Any] = {"query": ""}
     try:
-        repo = hub_repo(request.POST.get("repo", "")[:MAX_REPO_LEN])
+        found = hub_repo(request.POST.get("repo", "")[:MAX_REPO_LEN])
+        repo = found if found.choices else None
         if form.is_valid():
-            return _start(request, site, repo, form.cleaned_data)
+            return _start(request, site, found, form)
         context["problem"] = " ".join(str(errors[0]) for errors in form.errors.values())
     except LlamawebError as error:
         context["problem"] = _problem(error)
-    if repo is not None and repo.choices():
+    if repo is not None:
         context |= _repo_context(repo, name=request.POST.get("name", "")[:MODEL_NAME_LEN])
         for row in context["rows"]:
             if request.POST.get("path"):
@@ -108,10 +124,9 @@ def start_view(request: HttpRequest, site: AdminSite) -> HttpResponse:
     return _page(request, site, context)
 
 
-def _start(
-    request: HttpRequest, site: AdminSite, repo: HubRepo, chosen: dict[str, Any]
-) -> HttpResponse:
-    choice = next((c for c in repo.choices() if c.path == chosen["path"]), None)
+def _start(request: HttpRequest, site: AdminSite, repo: HubRepo, form: StartForm) -> HttpResponse:
+    chosen = form.cleaned_data
+    choice = next((c for c in repo.choices if c.path == chosen["path"]), None)
     if choice is None or choice.model is None:
         reason = choice.problem if choice is not None else _("it isn't there any more")
         raise InvalidError(f"{chosen['path']}: {reason}")
@@ -119,7 +134,7 @@ def _start(
         model=choice.model,
         name=chosen["name"].strip(),
         load=chosen["load"],
-        context_len=context_for(repo, choice, read_left()),
+        context_len=form.context_len,
         **who(request),
     )
     messages.success(request, _("The download has started."))

@@ -7,15 +7,25 @@ are bounded. Every request goes through the outbound client; the token goes to t
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import quote, urljoin
 
 from django.conf import settings
 
-from inference.registry.hub_choice import HubFile, choose, mains_of, mmproj_of, shards_of
+from inference.registry.hub_choice import (
+    HubFile,
+    choose,
+    encoders_of,
+    mains_of,
+    mmproj_of,
+    shards_of,
+)
 from llamaweb.lib.addresses import Allow
 from llamaweb.lib.errors import InvalidError, LlamawebError
 from llamaweb.lib.outbound import Response, UnreachableError, check_url, fetch
@@ -27,9 +37,11 @@ LINK_RE: Final = re.compile(r'<([^<>]{1,4096})>\s*;\s*rel="next"')
 REVISION_RE: Final = re.compile(r"[0-9a-f]{40}")
 SHA256_RE: Final = re.compile(r"[0-9a-f]{64}")
 ASK_S: Final = 20.0  # for one answer
+REPO_S: Final = 40.0  # for all that is asked of a repository
 MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 MAX_PAGES: Final = 20
 MAX_FILES: Final = 20_000  # in a repository
+MAX_CHOICES: Final = 500  # models of a repository among which somebody chooses
 MAX_PATH_LEN: Final = 500
 
 
@@ -66,9 +78,10 @@ class HubChoice:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HubRepo:
-    """A repository at its newest commit, and the GGUF files in it."""
+    """A repository at its newest commit, and the GGUF files in it, of which there may be many: they
+    are gone through once, not for each model."""
 
     name: str
     revision: str
@@ -80,7 +93,7 @@ class HubRepo:
         Raises:
             InvalidError: a shard is missing, or it is larger than is allowed.
         """
-        shards, mmproj = shards_of(main, self.files), mmproj_of(main, self.files)
+        shards, mmproj = shards_of(main, self._by_path), mmproj_of(main, self._encoders)
         model = HubModel(self.name, main.quant, self.revision, shards, mmproj)
         if model.size > settings.DOWNLOAD_MAX_BYTES:
             raise InvalidError(
@@ -90,10 +103,30 @@ class HubRepo:
             )
         return model
 
+    @cached_property
     def choices(self) -> list[HubChoice]:
-        """All models in it, the smallest first."""
-        found = [self._choice(main) for main in mains_of(self.files)]
+        """All models in it, the smallest first.
+
+        Raises:
+            InvalidError: nobody could choose among so many.
+        """
+        mains = mains_of(self.files)
+        if len(mains) > MAX_CHOICES:
+            raise InvalidError(
+                f"{self.name} has {len(mains):,} models, at most {MAX_CHOICES} are shown; fetch "
+                "one by its name, user/repository:QUANT",
+                param="source",
+            )
+        found = [self._choice(main) for main in mains]
         return sorted(found, key=lambda c: (c.model.size if c.model else 2**63, c.path))
+
+    @cached_property
+    def _by_path(self) -> dict[str, HubFile]:
+        return {file.path: file for file in self.files}
+
+    @cached_property
+    def _encoders(self) -> dict[str, HubFile]:
+        return encoders_of(self.files)
 
     def _choice(self, main: HubFile) -> HubChoice:
         try:
@@ -109,7 +142,7 @@ def is_reference(text: str) -> bool:
 
 
 def hub_model(reference: str) -> HubModel:
-    """What `user/repo[:QUANT]` means. Asks the hub: takes a second or so, at most a minute.
+    """What `user/repo[:QUANT]` means. Asks the hub: takes a second or so, at most `REPO_S`.
 
     Raises:
         InvalidError: no such repository, model or quantization, or one that needs a token.
@@ -132,14 +165,15 @@ def hub_repo(name: str) -> HubRepo:
     """
     if not REPO_RE.fullmatch(name) or ".." in name:
         raise InvalidError("a repository of the hub is named user/repository", param="source")
+    ends_ts = time.monotonic() + REPO_S
     try:
-        about = _object(ask(f"{settings.HUB_URL}/api/models/{name}")[0])
+        about = _object(ask(f"{settings.HUB_URL}/api/models/{name}", ends_ts)[0])
         if about.get("gated") and not settings.HUB_TOKEN:
             raise refusal(403)
         revision = str(about.get("sha", ""))
         if not REVISION_RE.fullmatch(revision):
             raise UnreachableError("the hub's answer names no revision")
-        return HubRepo(name, revision, tuple(_listing(name, revision)))
+        return HubRepo(name, revision, tuple(_listing(name, revision, ends_ts)))
     except InvalidError as error:
         raise InvalidError(f"{name}: {error.message}", param="source") from error
 
@@ -168,12 +202,12 @@ def refusal(status: int) -> LlamawebError:
     return InvalidError(f"the hub answers {status}")
 
 
-def _listing(repo: str, revision: str) -> Iterator[HubFile]:
+def _listing(repo: str, revision: str, ends_ts: float) -> Iterator[HubFile]:
     """The GGUF files of a repository that have a digest and a name that can be used."""
     url = f"{settings.HUB_URL}/api/models/{repo}/tree/{revision}?recursive=1"
     num_seen = 0
     for _ in range(MAX_PAGES):
-        page, url = ask(url)
+        page, url = ask(url, ends_ts)
         if not isinstance(page, list):
             raise UnreachableError("the hub's listing is none")
         num_seen += len(page)
@@ -211,15 +245,18 @@ def _is_harmless(path: str) -> bool:
     return path.lower().endswith(".gguf") and all(p and not p.startswith(".") for p in parts)
 
 
-def ask(url: str) -> tuple[Any, str]:
-    """The hub's answer, and the address of its next page or "".
+def ask(url: str, ends_ts: float = math.inf) -> tuple[Any, str]:
+    """The hub's answer, and the address of its next page or ""; it has come by `ends_ts`, within
+    `ASK_S` in any case.
 
     Raises:
         InvalidError: it refuses, or answers too much.
         UnreachableError, ForbiddenError: it can't be asked, or answers nonsense.
     """
-    allow = Allow.of(settings.OUTBOUND_ALLOW)
-    with fetch(url, allow=allow, total_s=ASK_S, headers=hub_headers(url)) as response:
+    allow, total_s = Allow.of(settings.OUTBOUND_ALLOW), min(ASK_S, ends_ts - time.monotonic())
+    if total_s <= 0:
+        raise UnreachableError("the hub answers too slowly")
+    with fetch(url, allow=allow, total_s=total_s, headers=hub_headers(url)) as response:
         if response.status != 200:
             raise refusal(response.status)
         body = b"".join(response.chunks(max_bytes=MAX_ANSWER_BYTES))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
@@ -34,6 +34,11 @@ class HubFile:
     def name(self) -> str:
         """Without the folders."""
         return PurePosixPath(self.path).name
+
+    @property
+    def folder(self) -> str:
+        """What stands before its name, "" at the top."""
+        return self.path[: -len(self.name)]
 
     @property
     def quant(self) -> str:
@@ -78,8 +83,8 @@ def choose(files: Sequence[HubFile], quant: str, *, repo: str) -> HubFile:
     )
 
 
-def shards_of(main: HubFile, files: Sequence[HubFile]) -> tuple[HubFile, ...]:
-    """`main` and the other files of its model, in their order.
+def shards_of(main: HubFile, by_path: Mapping[str, HubFile]) -> tuple[HubFile, ...]:
+    """`main` and the other files of its model, in their order; `by_path`: all there are.
 
     Raises:
         InvalidError: one is missing, or there are too many.
@@ -90,22 +95,27 @@ def shards_of(main: HubFile, files: Sequence[HubFile]) -> tuple[HubFile, ...]:
     count = int(match["count"])
     if not 1 <= count <= MAX_SHARDS:
         raise InvalidError(f"{main.name}: a model can't have {count:,} files", param="source")
-    by_path = {file.path: file for file in files}
-    folder = main.path[: -len(main.name)]
     found = []
     for name in shard_names(main.name, count):
-        if folder + name not in by_path:
+        if main.folder + name not in by_path:
             raise InvalidError(f"the repository lacks {name}", param="source")
-        found.append(by_path[folder + name])
+        found.append(by_path[main.folder + name])
     return tuple(found)
 
 
-def mmproj_of(main: HubFile, files: Sequence[HubFile]) -> HubFile | None:
-    """The encoder beside a model: in its folder or at the top, of the best usual precision."""
-    tops = ("", main.path[: -len(main.name)])
-    found = [
-        f for f in files if role_by_name(f.name) == "mmproj" and f.path[: -len(f.name)] in tops
-    ]
+def encoders_of(files: Iterable[HubFile]) -> dict[str, HubFile]:
+    """By folder: the encoder in it of the best usual precision."""
+    found: dict[str, HubFile] = {}
+    for file in files:
+        if role_by_name(file.name) == "mmproj":
+            found[file.folder] = min(found.get(file.folder, file), file, key=_mmproj_rank)
+    return found
+
+
+def mmproj_of(main: HubFile, encoders: Mapping[str, HubFile]) -> HubFile | None:
+    """The encoder beside a model: in its folder or at the top, the better one. `encoders`: see
+    `encoders_of`."""
+    found = [encoders[folder] for folder in {"", main.folder} if folder in encoders]
     return min(found, key=_mmproj_rank, default=None)
 
 

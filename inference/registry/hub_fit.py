@@ -36,41 +36,63 @@ class Fit:
     over_bytes: int = 0
 
 
-def new_serving(*, has_cache: bool) -> Serving:
-    """How a model is served that somebody adds now. `has_cache`: its full prompt cache counts."""
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that a new model may have, of the host and of GPUs; None: nobody can tell, or it isn't
+    counted. `is_shared`: GPUs have none of their own, what is to lie there takes the host's."""
+
+    host_bytes: int | None = None
+    gpu_bytes: int | None = None
+    is_shared: bool = False
+
+    def fit(self, kind: FitKind, found: Estimate, context_len: int = 0) -> Fit:
+        """What is found, where it lies here."""
+        shared = found.device_bytes if self.is_shared else 0
+        host, device = found.host_bytes + shared, found.device_bytes - shared
+        over = 0 if self.host_bytes is None else host - self.host_bytes
+        if device and self.gpu_bytes is not None:
+            over = max(over, device - self.gpu_bytes)
+        return Fit(kind, host, device, context_len, max(0, over))
+
+
+def new_serving(*, has_cache: bool, has_gpu: bool = True) -> Serving:
+    """How a model is served that somebody adds now. `has_cache`: its full prompt cache counts.
+    Without a GPU all of it is computed on the CPU, whatever the settings want."""
     config = ModelConfig(
         num_slots=settings.ENGINE_SLOTS,
-        gpu_layers=settings.GPU_LAYERS,
+        gpu_layers=settings.GPU_LAYERS if has_gpu else 0,
         kv_layout=settings.ENGINE_KV,
     )
     serving = serving_of(config, {})
     return serving if has_cache else replace(serving, cache_bytes=0)
 
 
-def fit_of(facts: GgufFacts, serving: Serving, left_bytes: int | None) -> Fit:
-    """How a model fits into `left_bytes` of host memory; None: nobody can tell how much that is."""
-    whole = estimate(facts, serving)
-    if left_bytes is None or whole.host_bytes <= left_bytes:
-        return Fit("fits", whole.host_bytes, whole.device_bytes)
-    length = _longest(facts, serving, left_bytes)
+def fit_of(facts: GgufFacts, serving: Serving, memory: Memory) -> Fit:
+    """How a model fits into `memory`."""
+    whole = memory.fit("fits", estimate(facts, serving))
+    if not whole.over_bytes:
+        return whole
+    length = _longest(facts, serving, memory)
     if length:
-        found = _with(facts, serving, length)
-        return Fit("shorter", found.host_bytes, found.device_bytes, length)
-    least = _with(facts, serving, MIN_CONTEXT_LEN)
-    over = least.host_bytes - left_bytes
-    return Fit("too_large", least.host_bytes, least.device_bytes, 0, over)
+        return memory.fit("shorter", _with(facts, serving, length), length)
+    return memory.fit("too_large", _with(facts, serving, MIN_CONTEXT_LEN))
 
 
-def _longest(facts: GgufFacts, serving: Serving, left_bytes: int) -> int:
+def _longest(facts: GgufFacts, serving: Serving, memory: Memory) -> int:
     """The most tokens a slot that fit, 0 if `MIN_CONTEXT_LEN` are too many. More tokens never take
     less memory, so halving finds it."""
+
+    def fits(num_pads: int) -> bool:
+        found = _with(facts, serving, num_pads * CELLS_PAD)
+        return not memory.fit("fits", found).over_bytes
+
     usual = serving.context_len or min(facts.context_len or 2**31, DEFAULT_CONTEXT_LEN)
     low, high = MIN_CONTEXT_LEN // CELLS_PAD, usual // CELLS_PAD
-    if low > high or _with(facts, serving, low * CELLS_PAD).host_bytes > left_bytes:
+    if low > high or not fits(low):
         return 0
     while low < high:
         middle = (low + high + 1) // 2
-        if _with(facts, serving, middle * CELLS_PAD).host_bytes <= left_bytes:
+        if fits(middle):
             low = middle
         else:
             high = middle - 1
@@ -82,7 +104,7 @@ def _with(facts: GgufFacts, serving: Serving, context_len: int) -> Estimate:
 
 
 def fits_of(
-    models: Sequence[HubModel], serving: Serving, left_bytes: int | None
+    models: Sequence[HubModel], serving: Serving, memory: Memory
 ) -> Mapping[str, Fit | str]:
     """How each model of a repository fits, or why nobody can tell, by the path of its first file.
 
@@ -100,7 +122,7 @@ def fits_of(
         facts = headers[first.stem]
         if isinstance(facts, GgufFacts):
             size = sum(file.size for file in model.files)
-            found[first.path] = fit_of(scaled(facts, size), serving, left_bytes)
+            found[first.path] = fit_of(scaled(facts, size), serving, memory)
         else:
             found[first.path] = facts
     return found

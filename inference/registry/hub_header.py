@@ -17,6 +17,7 @@ from inference.registry.gguf.facts import GgufFacts
 from inference.registry.gguf.process import read_descriptor
 from inference.registry.hub import HubModel, hub_headers, refusal
 from llamaweb.lib.addresses import Allow
+from llamaweb.lib.errors import FailedError
 from llamaweb.lib.outbound import Response, UnreachableError, fetch
 
 FETCH_S: Final = 20.0
@@ -33,9 +34,14 @@ def hub_facts(model: HubModel) -> GgufFacts:
     Raises:
         InvalidError: it isn't a GGUF model, its header is too long, or the hub refuses.
         UnreachableError, ForbiddenError: the hub can't be asked.
+        FailedError: this machine can't keep or read what comes.
     """
     first = model.files[0]
-    facts = _read(model.url(first), first.sha256, first.size)
+    try:
+        facts = _read(model.url(first), first.sha256, first.size)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise FailedError(f"its beginning can't be kept here: {reason}") from error
     return scaled(facts, sum(file.size for file in model.files))
 
 

@@ -12,8 +12,12 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from inference.admin import hub_lines
+from inference.admin.hub_lines import read_left
 from inference.models import ModelConfig, ModelFile
+from inference.protocol.devices import Device
+from inference.registry import hub as registry_hub
 from inference.registry import hub_header
+from inference.supervisor.gpus import Gpus
 from inference.supervisor.placement import Room
 from llamaweb.accounts.models import AuditEvent, User
 from tests.admin.conftest import HOSTILE, client_of
@@ -36,7 +40,7 @@ def _nothing_known() -> None:
 def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """How much memory this machine lends to engines, to be changed."""
     found: dict[str, Any] = {"limit": 64 << 30}
-    monkeypatch.setattr(hub_lines, "read_room", lambda _pids: Room(0, found["limit"]))
+    monkeypatch.setattr(hub_lines, "read_room", lambda *_: Room(0, found["limit"]))
     return found
 
 
@@ -212,15 +216,60 @@ def test_a_download_starts_and_is_watched(
     assert "/act/pause/" in page
 
 
-def test_what_fits_with_less_context_gets_it(admin: Client, hub: Hub, room: dict[str, Any]) -> None:
+def test_the_context_that_was_shown_is_kept(admin: Client, hub: Hub, room: dict[str, Any]) -> None:
     publish(hub, Q4_K_M=200)
     (need,) = re.findall(r"needs about (\d+)\.\d\xa0MB", text_of(admin, repo=hub.repo))
     room["limit"] = (int(need) - 2) * MIB
-    words = fits(text_of(admin, repo=hub.repo))["Q4_K_M"]
-    start(admin, hub)
-    length = ModelFile.objects.get().config_context_len
-    assert words == f"fits with a context of {length:,}"
-    assert 1024 <= length < 8192
+    page = text_of(admin, repo=hub.repo)
+    shown = dict(re.findall(r'name="(context_len:[^"]*)" value="(\d+)"', page))
+    ((field, length),) = shown.items()
+    assert field == "context_len:t-Q4_K_M.gguf"
+    assert fits(page)["Q4_K_M"] == f"fits with a context of {int(length):,}"
+    assert 1024 <= int(length) < 8192
+    room["limit"] = 64 << 30
+    del hub.source.files[hub.path_of("t-Q4_K_M.gguf")]  # nobody can look again
+    hub_header._read.cache_clear()
+    start(admin, hub, **shown)
+    assert ModelFile.objects.get().config_context_len == int(length)
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "99999999999", ""])
+def test_what_can_be_no_context(admin: Client, hub: Hub, room: dict[str, Any], length: str) -> None:
+    publish(hub, Q4_K_M=200)
+    response = start(admin, hub, **{"context_len:t-Q4_K_M.gguf": length})
+    assert "context_len: " in response.content.decode()
+    assert not ModelFile.objects.exists()
+
+
+def test_a_repository_of_too_many_models(
+    admin: Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_hub, "MAX_CHOICES", 1)
+    publish(hub, Q4_K_M=200, Q8_0=300)
+    assert "has 2 models, at most 1 are shown" in text_of(admin, repo=hub.repo)
+    response = start(admin, hub)
+    assert "has 2 models, at most 1 are shown" in html.unescape(response.content.decode())
+    assert not ModelFile.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_gpu", "gpu_mib", "is_shared"),
+    [
+        ("gpu", True, 4096 - 256 - 512, False),
+        ("integrated", True, None, True),
+        ("other", False, None, False),
+    ],
+)
+def test_what_gpus_there_are(
+    settings: Any, kind: Any, has_gpu: bool, gpu_mib: int | None, is_shared: bool
+) -> None:
+    gpus = Gpus()
+    gpus.devices = (Device("d", "D", kind, 4096 * MIB, 4096 * MIB),)
+    left = read_left(gpus)
+    assert (left.has_gpu, left.memory.is_shared) == (has_gpu, is_shared)
+    assert left.memory.gpu_bytes == (None if gpu_mib is None else gpu_mib * MIB)
+    settings.GPU_LAYERS = -1
+    assert left.serving.gpu_layers == (-1 if has_gpu else 0)
 
 
 @pytest.mark.parametrize(

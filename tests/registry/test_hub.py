@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from inference.registry import hub as registry_hub
-from inference.registry.hub import hub_headers, hub_model, is_reference
+from inference.registry import hub_choice
+from inference.registry.hub import hub_headers, hub_model, hub_repo, is_reference
+from inference.registry.model_sets import Role, role_by_name
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.outbound import RefusedAddressError, UnreachableError, fetch
 from tests.registry.hub_source import REVISION, Hub, entry
@@ -187,6 +190,24 @@ def test_a_listing_without_an_end(hub: Hub) -> None:
     assert len(hub.source.asked) == 1 + registry_hub.MAX_PAGES
 
 
+def test_a_listing_whose_pages_come_slowly(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed(hub, "t-Q6_K.gguf")
+    hub.source.at[hub.tree] = (0, {"Link": f'<{hub.source.origin}{hub.tree}>; rel="next"'})
+    now, given = 0.0, []
+
+    def slow(url: str, *, total_s: float, **how: Any) -> Any:
+        nonlocal now
+        given.append(total_s)
+        now += 15
+        return fetch(url, total_s=total_s, **how)
+
+    monkeypatch.setattr(registry_hub, "fetch", slow)
+    monkeypatch.setattr(registry_hub, "time", SimpleNamespace(monotonic=lambda: now))
+    with pytest.raises(UnreachableError, match="too slowly"):
+        hub_model(hub.repo)
+    assert given == [20, 20, 10]
+
+
 def test_a_listing_that_goes_on_elsewhere(hub: Hub) -> None:
     listed(hub, "t-Q6_K.gguf")
     hub.source.at[hub.tree] = (0, {"Link": '<http://127.0.0.2/steal>; rel="next"'})
@@ -203,6 +224,32 @@ def test_huge_answers(hub: Hub, monkeypatch: pytest.MonkeyPatch, settings: Any) 
     hub.listed = [entry("t.gguf", lfs={"oid": "a" * 64, "size": 2**60})]
     hub.publish()
     assert "LLAMAWEB_DOWNLOAD_MAX_BYTES" in refused(hub)
+
+
+def test_many_files_are_gone_through_once(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    num_looks = 0
+
+    def looked(name: str) -> Role:
+        nonlocal num_looks
+        num_looks += 1
+        return role_by_name(name)
+
+    monkeypatch.setattr(hub_choice, "role_by_name", looked)
+    listed(hub, *(f"{no}/t-Q4_K_M.gguf" for no in range(200)), "mmproj-F16.gguf")
+    repo = hub_repo(hub.repo)
+    assert {choice.model.mmproj for choice in repo.choices if choice.model} == {repo.files[-1]}
+    assert len(repo.choices) == 200
+    assert num_looks == 2 * len(repo.files)  # which are models, which are encoders
+
+
+def test_nobody_chooses_among_so_many(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_hub, "MAX_CHOICES", 2)
+    listed(hub, "t-Q4_K_M.gguf", "t-Q6_K.gguf", "mmproj-F16.gguf")
+    assert len(hub_repo(hub.repo).choices) == 2
+    listed(hub, "t-Q4_K_M.gguf", "t-Q6_K.gguf", "t-Q8_0.gguf")
+    with pytest.raises(InvalidError, match="has 3 models, at most 2 are shown"):
+        _ = hub_repo(hub.repo).choices
+    assert chosen(hub, "Q8_0") == ["t-Q8_0.gguf"]
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "TOKEN"), (403, "TOKEN"), (404, "no such")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
@@ -11,10 +12,10 @@ from inference.registry import hub_header
 from inference.registry.gguf.errors import GgufError
 from inference.registry.gguf.facts import GgufFacts
 from inference.registry.hub import hub_repo
-from inference.registry.hub_fit import MIN_CONTEXT_LEN, fit_of, new_serving
+from inference.registry.hub_fit import MIN_CONTEXT_LEN, Fit, Memory, fit_of, fits_of, new_serving
 from inference.registry.hub_header import hub_facts, scaled
 from inference.registry.memory import Serving, estimate
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import FailedError, InvalidError
 from llamaweb.lib.outbound import UnreachableError
 from tests.registry.gguf_files import model, shards, values, whole
 from tests.registry.hub_source import Hub, entry
@@ -29,7 +30,7 @@ def _nothing_known() -> None:
 
 
 def facts_at(hub: Hub, path: str = "") -> GgufFacts:
-    choices = [c for c in hub_repo(hub.repo).choices() if not path or c.path == path]
+    choices = [c for c in hub_repo(hub.repo).choices if not path or c.path == path]
     assert choices[0].model is not None
     return hub_facts(choices[0].model)
 
@@ -83,6 +84,20 @@ def test_what_is_no_model(hub: Hub) -> None:
         facts_at(hub)
 
 
+def test_a_full_disk_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    hub.add(**{"t-Q4_K_M.gguf": model()})
+    (choice,) = hub_repo(hub.repo).choices
+    assert choice.model is not None
+    monkeypatch.setattr(hub_header.tempfile, "TemporaryFile", full)
+    with pytest.raises(FailedError, match="No space left on device"):
+        hub_facts(choice.model)
+    found = fits_of([choice.model], SERVING, Memory())[choice.path]
+    assert found == "its beginning can't be kept here: No space left on device"
+
+
 def test_choices_say_what_can_not_be_fetched(hub: Hub, settings: Any) -> None:
     settings.DOWNLOAD_MAX_BYTES = 1000
     hub.listed = [
@@ -94,7 +109,7 @@ def test_choices_say_what_can_not_be_fetched(hub: Hub, settings: Any) -> None:
         entry("mmproj-F16.gguf", b"x" * 7),
     ]
     hub.publish()
-    choices = {choice.quant: choice for choice in hub_repo(hub.repo).choices()}
+    choices = {choice.quant: choice for choice in hub_repo(hub.repo).choices}
     assert list(choices) == ["Q4_K_M", "F16", "Q2_K", "Q8_0"]
     model_of = {name: choice.model for name, choice in choices.items()}
     assert model_of["Q4_K_M"] is not None
@@ -115,27 +130,48 @@ def test_it_fits(hub: Hub) -> None:
     facts = a_model(hub)
     need = estimate(facts, SERVING).host_bytes
     for left in (None, need):
-        fit = fit_of(facts, SERVING, left)
+        fit = fit_of(facts, SERVING, Memory(left))
         assert (fit.kind, fit.need_bytes, fit.context_len) == ("fits", need, 0)
 
 
 def test_it_fits_with_less_context(hub: Hub) -> None:
     facts = a_model(hub)
     left = estimate(facts, SERVING).host_bytes - 1
-    fit = fit_of(facts, SERVING, left)
+    fit = fit_of(facts, SERVING, Memory(left))
     assert (fit.kind, fit.context_len) == ("shorter", 8192 - 256)
     assert fit.need_bytes <= left
     least = estimate(facts, Serving(num_slots=2, context_len=MIN_CONTEXT_LEN)).host_bytes
-    fit = fit_of(facts, SERVING, least)
+    fit = fit_of(facts, SERVING, Memory(least))
     assert (fit.kind, fit.context_len, fit.need_bytes) == ("shorter", MIN_CONTEXT_LEN, least)
 
 
 def test_it_is_too_large(hub: Hub) -> None:
     facts = a_model(hub)
     least = estimate(facts, Serving(num_slots=2, context_len=MIN_CONTEXT_LEN)).host_bytes
-    fit = fit_of(facts, SERVING, least - 1000)
+    fit = fit_of(facts, SERVING, Memory(least - 1000))
     assert (fit.kind, fit.over_bytes, fit.context_len) == ("too_large", 1000, 0)
-    assert fit_of(facts, SERVING, 0).over_bytes == least
+    assert fit_of(facts, SERVING, Memory(0)).over_bytes == least
+
+
+def test_what_lies_on_a_gpu(hub: Hub) -> None:
+    facts, serving = a_model(hub), Serving(num_slots=2, gpu_layers=-1)
+    need = estimate(facts, serving)
+    host, device = need.host_bytes, need.device_bytes
+    assert fit_of(facts, serving, Memory(host)).kind == "fits"  # of GPUs nobody can tell
+    assert fit_of(facts, serving, Memory(host, device)) == Fit("fits", host, device)
+    fit = fit_of(facts, serving, Memory(host, device - 1))
+    assert (fit.kind, fit.context_len) == ("shorter", 8192 - 256)
+    fit = fit_of(facts, serving, Memory(None, 0))
+    assert (fit.kind, fit.over_bytes) == ("too_large", fit.device_bytes)
+    assert fit_of(facts, SERVING, Memory(None, 0)).kind == "fits"  # nothing of it lies there
+
+
+def test_what_lies_on_a_gpu_without_memory_of_its_own(hub: Hub) -> None:
+    facts, serving = a_model(hub), Serving(num_slots=2, gpu_layers=-1)
+    need = estimate(facts, serving)
+    both = need.host_bytes + need.device_bytes
+    assert fit_of(facts, serving, Memory(both, is_shared=True)) == Fit("fits", both)
+    assert fit_of(facts, serving, Memory(both - 1, is_shared=True)).kind == "shorter"
 
 
 def test_a_larger_quantization_of_the_same_model(hub: Hub) -> None:
@@ -157,3 +193,4 @@ def test_how_a_new_model_is_served(settings: Any) -> None:
     )
     assert new_serving(has_cache=True).cache_bytes == 50 * MIB
     assert new_serving(has_cache=False).cache_bytes == 0
+    assert new_serving(has_cache=False, has_gpu=False).gpu_layers == 0
