@@ -248,11 +248,35 @@ class ModelConfig(ModelUse):
         default="f16",
         help_text=_("smaller than 16 bits: needs flash attention"),
     )
+    load_mode = models.CharField(
+        _("load mode"),
+        max_length=8,
+        choices=[
+            ("auto", _("as llama.cpp thinks best")),
+            ("read", _("read into memory")),
+            ("map", _("mapped from the file")),
+            ("lock", _("read, never swapped out")),
+            ("map_lock", _("mapped, never swapped out")),
+            ("direct", _("read past the page cache")),
+        ],
+        default="auto",
+    )
     gpu_layers = models.IntegerField(
         _("GPU layers"),
         default=0,
         validators=[MinValueValidator(-1), MaxValueValidator(10_000)],
         help_text=_("layers on the GPU; -1: all"),
+    )
+    split_mode = models.CharField(
+        _("split mode"),
+        max_length=8,
+        choices=[
+            ("layer", _("whole layers to each GPU")),
+            ("row", _("rows of matrices to all GPUs")),
+            ("tensor", _("tensors to all GPUs")),
+            ("none", _("everything to the main GPU")),
+        ],
+        default="layer",
     )
     main_gpu = models.PositiveIntegerField(_("main GPU"), default=0)
     tensor_split = models.JSONField(_("tensor split"), default=list, blank=True)

@@ -165,7 +165,9 @@ class ModelConfigAdmin(Admin):
             "ubatch_len",
             "cache_type_k",
             "cache_type_v",
+            "load_mode",
             "gpu_layers",
+            "split_mode",
             "main_gpu",
             "tensor_split",
         )

@@ -23,6 +23,7 @@ from inference.protocol.cache_types import (
     check_cache_types,
     needs_flash_attention,
 )
+from inference.protocol.load_options import check_load_options
 from inference.protocol.spec import EngineSpec
 from llamaweb.lib.cpus import num_cores
 from llamaweb.lib.errors import FailedError, InvalidError
@@ -40,6 +41,20 @@ CACHE_GGML_TYPES = {"bf16": GGML_TYPE_BF16} | {
     name: int(getattr(llama_cpp, f"GGML_TYPE_{name.upper()}"))
     for name in CACHE_TYPES
     if name != "bf16"
+}
+LOAD_MODES = {
+    "auto": llama_cpp.LLAMA_LOAD_MODE_AUTO,
+    "read": llama_cpp.LLAMA_LOAD_MODE_NONE,
+    "map": llama_cpp.LLAMA_LOAD_MODE_MMAP,
+    "lock": llama_cpp.LLAMA_LOAD_MODE_MLOCK,
+    "map_lock": llama_cpp.LLAMA_LOAD_MODE_MMAP_MLOCK,
+    "direct": llama_cpp.LLAMA_LOAD_MODE_DIRECT_IO,
+}
+SPLIT_MODES = {
+    "layer": llama_cpp.LLAMA_SPLIT_MODE_LAYER,
+    "row": llama_cpp.LLAMA_SPLIT_MODE_ROW,
+    "tensor": llama_cpp.LLAMA_SPLIT_MODE_TENSOR,
+    "none": llama_cpp.LLAMA_SPLIT_MODE_NONE,
 }
 FLASH_TYPES = {
     "auto": llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO,
@@ -71,6 +86,11 @@ def load_model(spec: EngineSpec, on_load: OnLoad = go_on) -> Any:
         raise FailedError(f"model file {path.name!r} doesn't exist or can't be read")
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers = spec.n_gpu_layers
+    check_load_options(load_mode=spec.load_mode, split_mode=spec.split_mode)
+    if spec.split_mode == "tensor" and not llama_cpp.llama_supports_gpu_offload():
+        raise InvalidError("split_mode tensor needs a GPU", param="split_mode")
+    params.load_mode = LOAD_MODES[spec.load_mode]
+    params.split_mode = SPLIT_MODES[spec.split_mode]
     params.main_gpu = spec.main_gpu
     params.use_extra_bufts = spec.use_extra_bufts
     if spec.tensor_split:

@@ -96,6 +96,8 @@ class EngineSpec:
     flash_attention: str = "auto"
     use_extra_bufts: bool = True
     n_gpu_layers: int = 0
+    load_mode: str = "auto"
+    split_mode: str = "layer"
     main_gpu: int = 0
     tensor_split: tuple[float, ...] = ()
     adapters: tuple[AdapterSpec, ...] = ()

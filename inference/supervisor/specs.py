@@ -78,6 +78,8 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
         flash_attention=config.flash_attention,
         use_extra_bufts=tuning.use_extra_bufts,
         n_gpu_layers=config.gpu_layers,
+        load_mode=config.load_mode,
+        split_mode=config.split_mode,
         main_gpu=config.main_gpu,
         tensor_split=tuple(float(part) for part in config.tensor_split),
         chat_template=config.chat_template or None,

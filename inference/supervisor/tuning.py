@@ -44,6 +44,8 @@ FIXED = (
     "cache_type_v",
     "context_shift",
     "n_gpu_layers",
+    "load_mode",
+    "split_mode",
     "main_gpu",
     "tensor_split",
 )

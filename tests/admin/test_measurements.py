@@ -64,8 +64,8 @@ def test_a_type_that_needs_flash_attention(admin: Client, config: ModelConfig) -
     form = {
         "name": "tiny", "is_enabled": "on", "num_slots": 4, "context_len": 0, "threads": 0,
         "flash_attention": "off", "kv_layout": "auto", "ubatch_len": 0, "cache_type_k": "f16",
-        "cache_type_v": "q8_0", "gpu_layers": 0, "main_gpu": 0, "tensor_split": "[]",
-        "chat_template": "", "thinking": "auto",
+        "cache_type_v": "q8_0", "load_mode": "auto", "gpu_layers": 0, "split_mode": "layer",
+        "main_gpu": 0, "tensor_split": "[]", "chat_template": "", "thinking": "auto",
     }  # fmt: skip
     url = f"{BASE}{config.pk}/change/"
     response = admin.post(url, form)

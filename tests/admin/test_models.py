@@ -60,7 +60,9 @@ def form_of(config: ModelConfig, **changes: Any) -> dict[str, Any]:
         "ubatch_len": 0,
         "cache_type_k": "f16",
         "cache_type_v": "f16",
+        "load_mode": "auto",
         "gpu_layers": 0,
+        "split_mode": "layer",
         "main_gpu": 0,
         "tensor_split": "[]",
         "chat_template": "",
@@ -226,11 +228,13 @@ def test_adapters_and_special_tokens_are_set(
 
 
 def test_settings_are_changed_and_written_down(admin: Client, first: ModelConfig) -> None:
-    assert change(admin, first, num_slots=8, tensor_split="[3, 1]") == 302
+    changes = {"num_slots": 8, "tensor_split": "[3, 1]", "load_mode": "read", "split_mode": "row"}
+    assert change(admin, first, **changes) == 302
     assert (first.num_slots, first.tensor_split) == (8, [3.0, 1.0])
-    assert change(admin, first, num_slots=8, tensor_split="[3, 1]") == 302
+    assert (first.load_mode, first.split_mode) == ("read", "row")
+    assert change(admin, first, **changes) == 302
     (event,) = AuditEvent.objects.all()
-    assert event.detail["changed"] == ["num_slots", "tensor_split"]
+    assert event.detail["changed"] == ["num_slots", "load_mode", "split_mode", "tensor_split"]
 
 
 @pytest.mark.parametrize(
@@ -240,6 +244,8 @@ def test_settings_are_changed_and_written_down(admin: Client, first: ModelConfig
         {"num_slots": 65},
         {"context_len": 10**9},
         {"gpu_layers": -2},
+        {"load_mode": "magic"},
+        {"split_mode": "column"},
         {"kv_layout": "both"},
         {"ubatch_len": 4096},
         {"cache_type_k": "q3"},
