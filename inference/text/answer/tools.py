@@ -21,6 +21,8 @@ from inference.text.answer.values import (
 )
 from inference.text.depth import MAX_DEPTH, is_deep
 
+MAX_LOOKED_AT = 2000  # schemas and values of enums, for the types of one parameter
+MAX_REFERENCE_CHARS = 1024
 MAX_UNTYPED_CHARS = 65_536  # a longer value is a string, whatever its schema says
 TYPES = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 STRING = frozenset({"string"})
@@ -39,7 +41,7 @@ class Tool:
         properties = schema.get("properties")
         if not isinstance(properties, Mapping):
             return frozenset()
-        return _types(properties.get(parameter), schema)
+        return _Types(schema).of(properties.get(parameter))
 
     def knows(self, parameter: str) -> bool:
         """Whether the schema names `parameter`."""
@@ -90,32 +92,55 @@ def tools_of(definitions: Sequence[Any]) -> list[Tool]:
     return tools
 
 
-def _types(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozenset[str]:
-    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+class _Types:
+    """Looks for the types that a schema allows: at each definition once, and at so much of it that
+    definitions which name each other many times cost no more than others."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._known: dict[int, frozenset[str]] = {}  # by the definition's identity
+        self._left = MAX_LOOKED_AT
+
+    def of(self, schema: Any, depth: int = 0) -> frozenset[str]:
+        """What `schema` says; empty: nothing, or not within the bounds."""
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH or not self._may_look():
+            return frozenset()
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            return self._behind(reference, depth)
+        declared = schema.get("type")
+        if isinstance(declared, str):
+            return frozenset({declared}) & TYPES
+        if isinstance(declared, list):
+            return frozenset(t for t in declared[: len(TYPES)] if isinstance(t, str)) & TYPES
+        enum = schema.get("enum")
+        if isinstance(enum, list) or "const" in schema:
+            values = enum if isinstance(enum, list) else [schema["const"]]
+            return frozenset(map(_type_of, values)) if self._may_look(len(values)) else frozenset()
+        for key in ("anyOf", "oneOf", "allOf"):
+            if isinstance(schema.get(key), list):
+                found = [self.of(option, depth + 1) for option in schema[key]]
+                known = [types for types in found if types]
+                if key != "allOf" and len(known) < len(found):
+                    return frozenset()  # one of them allows anything
+                return frozenset().union(*known)
         return frozenset()
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        return _types(_resolved(reference, root), root, depth + 1)
-    declared = schema.get("type")
-    if isinstance(declared, str):
-        return frozenset({declared}) & TYPES
-    if isinstance(declared, list):
-        return frozenset(t for t in declared if isinstance(t, str)) & TYPES
-    if "const" in schema or isinstance(schema.get("enum"), list):
-        values = schema.get("enum", [schema.get("const")])
-        return frozenset(_type_of(value) for value in values)
-    for key in ("anyOf", "oneOf", "allOf"):
-        if isinstance(schema.get(key), list):
-            found = [_types(option, root, depth + 1) for option in schema[key]]
-            known = [types for types in found if types]
-            if key != "allOf" and len(known) < len(found):
-                return frozenset()  # one of them allows anything
-            return frozenset().union(*known)
-    return frozenset()
+
+    def _behind(self, reference: str, depth: int) -> frozenset[str]:
+        """The types of a definition; one that leads back to itself says nothing."""
+        target = _resolved(reference, self._root)
+        if id(target) not in self._known:
+            self._known[id(target)] = frozenset()
+            self._known[id(target)] = self.of(target, depth + 1)
+        return self._known[id(target)]
+
+    def _may_look(self, num: int = 1) -> bool:
+        self._left -= num
+        return self._left >= 0
 
 
 def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
-    if not reference.startswith("#"):
+    if not reference.startswith("#") or len(reference) > MAX_REFERENCE_CHARS:
         return None
     place: Any = root
     for key in filter(None, reference.removeprefix("#").split("/")):

@@ -10,12 +10,14 @@ import pytest
 
 from inference.engine.guidance import compile_grammar
 from inference.engine.mock_tokenizer import MockTokenizer
+from inference.text.answer import forcing
 from inference.text.answer.events import whole
 from inference.text.answer.families import FAMILIES, THINK, AnswerFormat
 from inference.text.answer.forcing import MAX_CHARS, forced_grammar
 from inference.text.answer.parser import AnswerParser
 from inference.text.answer.shapes import KEY, NAME, SHAPES, CallShape
 from inference.text.answer.tools import Tool
+from inference.text.schema.prepare import prepare
 from llamaweb.lib.errors import InvalidError
 
 TOKENIZER = MockTokenizer()
@@ -34,6 +36,7 @@ WEATHER = Tool(
     },
 )
 CLOCK = Tool("clock")
+MAX_PREPARED = 40  # times that a schema is prepared for a grammar that becomes too long
 GIVEN: dict[str, Any] = {"city": 'Zürich "x" 😺', "days": 2, "unit": "C", "places": [{"x": 1.5}]}
 FEW: dict[str, Any] = {"city": "", "places": []}
 
@@ -145,8 +148,111 @@ def test_what_can_not_be_enforced_is_refused_with_its_path(family: str) -> None:
     assert caught.value.param == "tools[1].function.parameters.properties.a.uniqueItems"
 
 
-def test_grammars_are_bounded() -> None:
-    tools = [Tool("f", {"type": "object", "properties": {"x" * MAX_CHARS: {"type": "string"}}})]
+BIG = {f"p{n}": {"type": "integer", "description": "x" * 100} for n in range(500)}
+UNKNOWN = {f"x{n}": 1 for n in range(20_000)}
+
+
+def doubled(levels: int) -> dict[str, Any]:
+    """One enum, written out 2 ** levels times."""
+    rungs = {f"d{n}": {"oneOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**rungs, f"d{levels}": {"enum": ["x" * 1000]}}}
+
+
+@pytest.mark.parametrize(
+    ("family", "schema"),
+    [
+        ("hermes", {"properties": {"x" * MAX_CHARS: {"type": "string"}}}),
+        ("hermes", doubled(10)),
+        (
+            "qwen3-coder",
+            {"properties": {"a": {"type": "string", "enum": ["<tool_call>" * 50_000]}}},
+        ),
+        ("qwen3-coder", {"properties": {f"p{n}": {"type": "string"} for n in range(20_000)}}),
+        (
+            "qwen3-coder",
+            {
+                "properties": {f"p{n}": {"$ref": "#/$defs/big"} for n in range(1000)},
+                "$defs": {"big": {"type": "object", "properties": BIG}},
+            },
+        ),
+        (
+            "qwen3-coder",
+            {
+                "properties": {f"p{n}": {"$ref": "#/$defs/u"} for n in range(1000)},
+                "$defs": {"u": UNKNOWN},
+            },
+        ),
+    ],
+)
+def test_grammars_are_bounded_while_they_are_written(
+    family: str, schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_prepared = 0
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal num_prepared
+        num_prepared += 1
+        return prepare(*args, **options)
+
+    monkeypatch.setattr(forcing, "prepare", counted)
     with pytest.raises(InvalidError) as caught:
-        forced_grammar(FAMILIES["hermes"], tools, special=lambda _: None)
+        forced_grammar(FAMILIES[family], [Tool("f", schema)], special=lambda _: 7)
     assert caught.value.param == "tools"
+    assert num_prepared <= MAX_PREPARED
+
+
+@pytest.mark.parametrize("family", ["hermes", "qwen3-coder"])
+@pytest.mark.parametrize(
+    ("parameters", "path"),
+    [
+        ({"properties": 5}, ".properties"),
+        ({"properties": []}, ".properties"),
+        ({"properties": {"a": 5}}, ".properties.a"),
+        ({"properties": {"a": {"type": "string", "enum": 5}}}, ".properties.a.enum"),
+        ({"properties": {"a": {"type": "string", "enum": []}}}, ".properties.a.enum"),
+        ({"properties": {"a": {"const": 1, "enum": 5}}}, ".properties.a.enum"),
+    ],
+)
+def test_parameters_that_are_no_schema_are_refused_with_their_path(
+    family: str, parameters: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(InvalidError) as caught:
+        follows("", FAMILIES[family], Tool("f", parameters))
+    assert caught.value.param == "tools[0].function.parameters" + path
+
+
+def test_bare_text_can_not_be_an_enum_without_texts() -> None:
+    tool = Tool("f", {"properties": {"a": {"type": "string", "enum": [5]}}})
+    with pytest.raises(InvalidError) as caught:
+        follows("", FAMILIES["qwen3-coder"], tool)
+    assert caught.value.param == "tools[0].function.parameters.properties.a.enum"
+
+
+@pytest.mark.parametrize("family", ["hermes", "qwen3-coder"])
+def test_what_is_null_in_parameters_is_not_there(family: str) -> None:
+    shape = SHAPES[family][0]
+    nothing = dict.fromkeys(("properties", "required", "additionalProperties", "type"))
+    assert follows(call_text(shape, CLOCK, {}), FAMILIES[family], Tool("clock", nothing))
+    free = Tool("clock", {"properties": {"a": {"type": "string", "enum": None}}})
+    assert follows(call_text(shape, CLOCK, {"a": "x"}), FAMILIES[family], free)
+
+
+@pytest.mark.parametrize("family", ["hermes", "qwen3-coder"])
+def test_a_value_of_an_enum_may_be_empty(family: str) -> None:
+    tool = Tool("clock", {"properties": {"a": {"type": "string", "enum": ["", "b"]}}})
+    for text in ("", "b"):
+        assert follows(call_text(SHAPES[family][0], CLOCK, {"a": text}), FAMILIES[family], tool)
+
+
+def test_markers_in_a_text_are_found_at_once() -> None:
+    """The longest at each place, one after the other, texts between them as they stand."""
+    ids = {"<a>": 1, "<a>b": 2, "b<": 3}
+    form = replace(FAMILIES["generic"], calls=(), closers=(), silent=(*ids, "<c>"))
+    shape = CallShape("x<a>b<a><c>b<a>" + "<a>" * 20_000)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(SHAPES, "generic", (shape,))  # type: ignore[arg-type]
+        with pytest.raises(InvalidError):
+            forced_grammar(form, [CLOCK], special=ids.get)
+        patched.setitem(SHAPES, "generic", (replace(shape, head=shape.head[:15]),))  # type: ignore[arg-type]
+        grammar = forced_grammar(form, [CLOCK], special=ids.get)
+    assert 'call0: "x" <[2]> <[1]> "<c>" <[3]> "a>" json' in grammar.text

@@ -22,7 +22,7 @@ SCHEMA = {
         "either": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
         "open": {"anyOf": [{"type": "integer"}, {}]},
         "unit": {"enum": ["c", "f"]},
-        "level": {"const": 3},
+        "level": {"const": 3, "enum": None},
         "place": {"$ref": "#/$defs/place"},
         "loop": {"$ref": "#/$defs/loop"},
         "far": {"$ref": "https://example.com/schema"},
@@ -53,6 +53,35 @@ TOOL = Tool("f", SCHEMA)
 )
 def test_a_schema_tells_the_types_of_a_parameter(parameter: str, types: set[str]) -> None:
     assert TOOL.types(parameter) == types
+
+
+def ladder(word: str, last: Any, levels: int = 50) -> dict[str, Any]:
+    """Definitions that each name the next one twice: 2 ** levels ways through them."""
+    rungs = {f"d{n}": {word: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**rungs, f"d{levels}": last}}
+
+
+LOOP = {"$ref": "#/$defs/d0"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "types"),
+    [
+        (ladder("anyOf", {"type": "integer"}, 20), {"integer"}),
+        (ladder("anyOf", {"type": "integer"}, 500), set()),
+        (ladder("allOf", {}), set()),
+        (ladder("anyOf", LOOP), set()),
+        (ladder("anyOf", {"oneOf": [LOOP, LOOP, {"type": "string"}]}), set()),
+        (ladder("allOf", {"allOf": [LOOP, {"type": "string"}]}, 20), {"string"}),
+        ({"anyOf": [{"type": "null"}] * 100_000}, set()),
+        ({"enum": ["x"] * 100_000}, set()),
+    ],
+)
+def test_definitions_that_name_each_other_are_looked_at_once(
+    schema: dict[str, Any], types: set[str]
+) -> None:
+    tool = Tool("f", {"properties": {"a": schema}, "$defs": schema.get("$defs", {})})
+    assert tool.types("a") == types
 
 
 @pytest.mark.parametrize("schema", [None, {}, {"properties": 3}, {"properties": {"a": 3}}])
