@@ -55,7 +55,7 @@ class Pipeline:
         prepared = self._text.prepare(request.prompt, now_at=request.submitted_at)
         form = self._form_of(request)
         markers = form.markers if form else ()
-        opened = form.opened_by(prepared.text) if form else ""
+        opened = _opened(form, prepared.text, request) if form else ""
         sampling = request.sampling
         if form is not None and request.answer.tool_choice == "required":
             sampling = replace(sampling, grammar=self._forced(request, form, opened))
@@ -92,8 +92,15 @@ class Pipeline:
         return reader
 
     def _form_of(self, request: GenerateRequest) -> AnswerFormat | None:
-        """How the answer is written; None: it is text, as those to other prompts than chats."""
+        """How the answer is written; None: it is text, as those to other prompts than chats.
+
+        So is what a schema or an expression asks for: nothing may stand in front of it, and what
+        looks like a call in it is none.
+        """
         if not isinstance(request.prompt, ChatPrompt):
+            return None
+        grammar = _binding(request)
+        if grammar is not None and grammar.kind in ("json_schema", "regex"):
             return None
         form = self._form if _tools(request) else self._form.without_calls()
         return None if form.is_plain else form
@@ -154,6 +161,23 @@ def build_pipeline(
     form = answer_format(template_of(tokenizer, chat_template))
     text = TextPipeline(tokenizer, renderer)
     return Pipeline(text, renderer, form, adapters, special=special)
+
+
+def _binding(request: GenerateRequest) -> Grammar | None:
+    """The client's grammar that the answer follows from its first token on."""
+    grammar = request.sampling.grammar
+    is_forced = request.answer.tool_choice == "required"  # by a grammar of our own
+    is_binding = grammar is not None and grammar.text and not grammar.lazy and not is_forced
+    return grammar if is_binding else None
+
+
+def _opened(form: AnswerFormat, prompt: str, request: GenerateRequest) -> str:
+    """See `AnswerFormat.opened_by`. Of reasoning that the template opens nothing comes where the
+    client's grammar knows no end of it: the answer is what the grammar says."""
+    grammar, reasoning = _binding(request), form.reasoning
+    if grammar is not None and not (reasoning and reasoning.closer.strip() in grammar.text):
+        return ""
+    return form.opened_by(prompt)
 
 
 def _tools(request: GenerateRequest) -> list[Any]:

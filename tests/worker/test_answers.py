@@ -9,7 +9,7 @@ import pytest
 
 from inference.protocol.events import CallRef, Failed, Finished, Snapshot
 from inference.protocol.fold import runs_of, text_of
-from inference.protocol.params import Limits
+from inference.protocol.params import Grammar, Limits, SamplingParams
 from inference.protocol.requests import AnswerParams, ChatPrompt, GenerateRequest, Message
 from inference.text.answer.reader import AnswerReader, call_ids
 from inference.text.chat_template import CHATML_TEMPLATE
@@ -76,6 +76,40 @@ def test_a_second_engine_goes_on_within_a_part(bench: Bench, num_tokens: int) ->
 def test_a_template_that_opens_the_reasoning(bench: Bench) -> None:
     bench.start(reply="So it is.\n</think>\nYes.", chat_template=OPENED)
     log = bench.ended(bench.submit(ask()))
+    assert log.parts == (("reasoning", "So it is."), ("content", "Yes."))
+
+
+LLAMA = CHATML_TEMPLATE + "{# <|python_tag|> #}"  # calls are bare JSON
+CALL = '{"name": "weather", "parameters": {}}'
+
+
+@pytest.mark.parametrize(
+    ("template", "grammar", "names"),
+    [
+        (OPENED, Grammar('{"type": "object"}', kind="json_schema"), ()),
+        (OPENED, Grammar('{"type": "object"}', kind="json_schema"), ("weather",)),
+        (OPENED, Grammar(r"\{.*\}", kind="regex"), ()),
+        (OPENED, Grammar("%llguidance {}\nstart: /.*/", kind="lark"), ()),
+        (OPENED, Grammar(f"root ::= {json.dumps(CALL)}"), ()),
+        (LLAMA, Grammar('{"type": "object"}', kind="json_schema"), ("weather",)),
+    ],
+)
+def test_an_answer_in_the_form_that_is_asked_for_is_content(
+    bench: Bench, template: str, grammar: Grammar, names: tuple[str, ...]
+) -> None:
+    bench.start(reply=CALL, chat_template=template)
+    sampling = SamplingParams(temperature=0.0, grammar=grammar)
+    log = bench.ended(bench.submit(ask(*names, sampling=sampling)))
+    assert log.parts == (("content", CALL),)
+    assert isinstance(log.terminal, Finished)
+    assert log.terminal.reason == "stop"
+
+
+def test_a_grammar_may_end_the_reasoning_itself(bench: Bench) -> None:
+    bench.start(reply="So it is.\n</think>\nYes.", chat_template=OPENED)
+    text = '%llguidance {}\nstart: THOUGHT "</think>" "\\nYes."\nTHOUGHT: /[^<]*/'
+    sampling = SamplingParams(temperature=0.0, grammar=Grammar(text, kind="lark"))
+    log = bench.ended(bench.submit(ask(sampling=sampling)))
     assert log.parts == (("reasoning", "So it is."), ("content", "Yes."))
 
 
