@@ -109,7 +109,8 @@ async def test_tools_reach_the_template(says: Says, wire: Wire) -> None:
     assert params == AnswerParams()
     # Templates read properties without a look.
     no_parameters = {"type": "object", "properties": {}}
-    for bare in (tool(), tool(parameters=None), {"function": {"name": "f"}}):
+    null = tool(parameters={"properties": None})
+    for bare in (tool(), tool(parameters=None), null, {"function": {"name": "f"}}):
         tools, _ = await sent(fake, wire, tools=[bare])
         assert tools == [tool(parameters=no_parameters)]
 
@@ -133,6 +134,7 @@ async def test_what_the_answer_has_to_be(says: Says, wire: Wire) -> None:
     assert await sent(fake, wire, tools=two, tool_choice="none") == (None, AnswerParams())
 
 
+PROPERTIES = "tools[0].function.parameters.properties"
 NOT_A_TOOL = {"type": "function", "function": {"name": "g"}}
 
 
@@ -149,9 +151,14 @@ NOT_A_TOOL = {"type": "function", "function": {"name": "g"}}
         ({"tools": [tool("")]}, "tools[0].function.name"),
         ({"tools": [tool("a b")]}, "tools[0].function.name"),
         ({"tools": [tool("x" * 129)]}, "tools[0].function.name"),
+        ({"tools": [tool("a\0")]}, "tools[0].function.name"),
+        ({"tools": [tool("a\x1b")]}, "tools[0].function.name"),
+        ({"tools": [tool("a\x7f")]}, "tools[0].function.name"),
         ({"tools": [tool(description=1)]}, "tools[0].function.description"),
         ({"tools": [tool(description="x" * 600_000)]}, "tools"),
         ({"tools": [tool(parameters=[])]}, "tools[0].function.parameters"),
+        ({"tools": [tool(parameters={"properties": 5})]}, PROPERTIES),
+        ({"tools": [tool(parameters={"properties": []})]}, PROPERTIES),
         ({"tools": [tool()], "tool_choice": "always"}, "tool_choice"),
         ({"tools": [tool()], "tool_choice": 1}, "tool_choice"),
         ({"tools": [tool()], "tool_choice": {"function": {"name": "f"}}}, "tool_choice"),

@@ -15,7 +15,7 @@ MAX_TOOLS = 128
 MAX_TOOLS_CHARS = 512 * 1024  # of JSON, all together
 MAX_NAME_CHARS = 128
 # What no family of models could write as a name, or nobody could tell from what stands around it.
-NAME = re.compile(r"""[^\s<>\[\]{}()"'`\\,;=:]+""")
+NAME = re.compile(r"""[^\s\x00-\x1f\x7f<>\[\]{}()"'`\\,;=:]+""")
 CHOICES = ("auto", "none", "required")
 # llama-server's names; "auto" and both "deepseek" put thoughts into `reasoning_content`.
 REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
@@ -114,8 +114,8 @@ def _tool(tool: Any, path: str) -> dict[str, Any]:
     name = function.get("name")
     if not isinstance(name, str) or len(name) > MAX_NAME_CHARS or not NAME.fullmatch(name):
         raise InvalidError(
-            f"must be text of 1 to {MAX_NAME_CHARS} characters without white space, quotes and "
-            "brackets",
+            f"must be text of 1 to {MAX_NAME_CHARS} characters without white space, quotes, "
+            "brackets and control characters",
             param=f"{path}.name",
         )
     out: dict[str, Any] = {"name": name}
@@ -126,6 +126,15 @@ def _tool(tool: Any, path: str) -> dict[str, Any]:
         out["description"] = description
     if parameters is not None and not isinstance(parameters, dict):
         raise InvalidError("must be an object, a JSON schema", param=f"{path}.parameters")
-    # Most templates read the properties without a look.
-    out["parameters"] = {"type": "object", "properties": {}, **(parameters or {})}
+    out["parameters"] = _parameters(parameters or {}, f"{path}.parameters")
     return {"type": "function", "function": out}
+
+
+def _parameters(given: dict[str, Any], path: str) -> dict[str, Any]:
+    """Most templates read the properties without a look."""
+    out = {"type": "object", "properties": {}, **given}
+    if out["properties"] is None:
+        out["properties"] = {}
+    if not isinstance(out["properties"], dict):
+        raise InvalidError("must be an object of schemas", param=f"{path}.properties")
+    return out
