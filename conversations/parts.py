@@ -179,7 +179,8 @@ def reasoning_of(parts: Sequence[Part]) -> str:
 def parts_from_runs(runs: Sequence[tuple[str, str]]) -> tuple[Part, ...]:
     """A generation's (kind, text) runs as parts; nothing of them is ever lost.
 
-    A tool call that isn't the JSON object {id, name, arguments} stays as text.
+    A tool call that isn't the JSON object {id, name, arguments} stays as text, and so does one
+    that says that it is broken: no template and no server takes it back.
     """
     return tuple(_part_from_run(kind, text) for kind, text in runs if text)
 
@@ -190,7 +191,9 @@ def _part_from_run(kind: str, text: str) -> Part:
     if kind == "tool_call":
         try:
             call = json.loads(text)
+            if call.get("broken"):
+                return TextPart(text)
             return ToolCallPart(str(call["id"]), str(call["name"]), str(call["arguments"]))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             return TextPart(text)
     return TextPart(text)

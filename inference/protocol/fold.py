@@ -128,16 +128,21 @@ def text_of(snapshot: Snapshot, kind: DeltaKind = "content") -> str:
 
 
 def runs_of(snapshot: Snapshot) -> list[tuple[DeltaKind, str]]:
-    """The parts as text alone: a tool call as the JSON object {id, name, arguments}."""
+    """The parts as text alone: a tool call as the JSON object {id, name, arguments}, with "broken"
+    where it isn't known to be whole."""
     calls = iter(snapshot.calls)
     runs: list[tuple[DeltaKind, str]] = []
     for kind, text in snapshot.parts:
         call = next(calls, None) if kind == "tool_call" else None
-        runs.append((kind, text if call is None else call_json(call, text)))
+        if call is not None:
+            text = call_json(call, text, broken=call.end != "complete")
+        runs.append((kind, text))
     return runs
 
 
-def call_json(call: CallRef, arguments: str) -> str:
+def call_json(call: CallRef, arguments: str, *, broken: bool = False) -> str:
     """A tool call as one line of JSON."""
-    told = {"id": call.id, "name": call.name, "arguments": arguments}
+    told: dict[str, str | bool] = {"id": call.id, "name": call.name, "arguments": arguments}
+    if broken:
+        told["broken"] = True
     return json.dumps(told, ensure_ascii=False)

@@ -125,12 +125,16 @@ def read_all(queue: Queue, model: str, generation_id: str) -> Snapshot | None:
 def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
     """Write the end of a generation; False if somebody else did."""
     terminal = snapshot.terminal
-    # PostgreSQL's JSON takes no NUL, which a byte-level vocabulary can write.
-    clean = tuple(
-        (kind, text.replace("\0", "\N{REPLACEMENT CHARACTER}")) for kind, text in snapshot.parts
+    clean = replace(
+        snapshot,
+        parts=tuple((kind, _without_nul(text)) for kind, text in snapshot.parts),
+        calls=tuple(
+            replace(call, id=_without_nul(call.id), name=_without_nul(call.name))
+            for call in snapshot.calls
+        ),
     )
     values: dict[str, object] = {
-        "parts": [list(run) for run in runs_of(replace(snapshot, parts=clean))],
+        "parts": [list(run) for run in runs_of(clean)],
         "ended_at": timezone.now(),
         "missing_since": None,
     }
@@ -155,6 +159,11 @@ def generation_store(generation_id: str, snapshot: Snapshot) -> bool:
     return bool(
         Generation.objects.filter(id=generation_id, state=Generation.State.QUEUED).update(**values)
     )
+
+
+def _without_nul(text: str) -> str:
+    """PostgreSQL's JSON takes none, and a byte-level vocabulary or another server can write it."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def generation_sweep(now: datetime | None = None) -> dict[str, int]:

@@ -75,10 +75,14 @@ def test_the_length_of_all_text_is_bounded() -> None:
 
 def test_a_generation_loses_nothing() -> None:
     call = '{"id": "1", "name": "n", "arguments": "{}"}'
+    cut = '{"id": "2", "name": "n", "arguments": "{\\"a", "broken": true}'
     runs = [("reasoning", "r"), ("content", "c"), ("tool_call", call), ("tool_call", "[broken")]
+    runs += [("tool_call", cut), ("tool_call", "[1]")]
     assert p.parts_from_runs(runs) == (
         p.ReasoningPart("r"),
         p.TextPart("c"),
         p.ToolCallPart("1", "n", "{}"),
         p.TextPart("[broken"),
+        p.TextPart(cut),
+        p.TextPart("[1]"),
     )

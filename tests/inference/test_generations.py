@@ -250,7 +250,7 @@ def test_a_row_that_cannot_be_swept_hides_no_other(
 
 def test_calls_are_stored_each_as_a_run(queue: Queue, alice: Any) -> None:
     row = generations.generation_create(owner=alice, request=owned(alice))
-    calls = (CallRef(0, "a", "clock", "complete"), CallRef(1, "b", "say", "broken"))
+    calls = (CallRef(0, "a", "clock", "complete"), CallRef(1, "b\0", "s\0y", "broken"))
     log = Snapshot(
         5,
         parts=(("content", "I look."), ("tool_call", "{}"), ("tool_call", '{"a": "x\0')),
@@ -262,5 +262,8 @@ def test_calls_are_stored_each_as_a_run(queue: Queue, alice: Any) -> None:
     assert row.parts[0] == ["content", "I look."]
     assert [(kind, json.loads(text)) for kind, text in row.parts[1:]] == [
         ("tool_call", {"id": "a", "name": "clock", "arguments": "{}"}),
-        ("tool_call", {"id": "b", "name": "say", "arguments": '{"a": "x\N{REPLACEMENT CHARACTER}'}),
+        (
+            "tool_call",
+            {"id": "b\ufffd", "name": "s\ufffdy", "arguments": '{"a": "x\ufffd', "broken": True},
+        ),
     ]

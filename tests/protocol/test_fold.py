@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.protocol.events import Delta, Entry, Event, Finished, Started, Unknown
-from inference.protocol.fold import EMPTY, Log, fold, text_of
+from inference.protocol.events import CallRef, Delta, Entry, Event, Finished, Started, Unknown
+from inference.protocol.fold import EMPTY, Log, fold, runs_of, text_of
 from inference.worker.outlet import merge
 from tests.protocol import strategies as s
 
@@ -75,3 +76,18 @@ def test_text_is_joined_by_kind() -> None:
     events: list[Event] = [Delta("a", (1,)), Delta("t", (2,), kind="reasoning"), Delta("b", (3,))]
     snapshot = fold(EMPTY, numbered(events))
     assert (text_of(snapshot), text_of(snapshot, "reasoning")) == ("ab", "t")
+
+
+def test_calls_tell_whether_they_are_whole() -> None:
+    ends = ("complete", "broken", None)
+    events: list[Event] = [
+        Delta('{"a', (1,), kind="tool_call", call=CallRef(index, f"c{index}", "f", end))
+        for index, end in enumerate(ends)
+    ]
+    told = [json.loads(text) for _, text in runs_of(fold(EMPTY, numbered(events)))]
+    call = {"id": "c0", "name": "f", "arguments": '{"a'}
+    assert told == [
+        call,
+        {**call, "id": "c1", "broken": True},
+        {**call, "id": "c2", "broken": True},
+    ]
