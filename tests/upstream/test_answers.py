@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from inference.protocol.events import (
     CallRef,
     Cancelled,
@@ -125,6 +129,17 @@ def test_reasoning_and_tool_calls(bench: UpstreamBench) -> None:
     )
     assert isinstance(log.terminal, Finished)
     assert log.terminal.reason == "tool_calls"
+
+
+@pytest.mark.parametrize("calls", [[], [{"index": 0, "id": "c", "function": {"arguments": "{}"}}]])
+def test_an_answer_without_a_call_ends_as_one(bench: UpstreamBench, calls: list[Any]) -> None:
+    frames = [chunk({"content": "hi"}), chunk({"tool_calls": calls})]
+    bench.upstream.give(Reply([*frames, chunk({}, finish="tool_calls"), DONE]))
+    bench.begin()
+    log = bench.ended(bench.submit(generate()))
+    assert log.parts == (("content", "hi"),)
+    assert isinstance(log.terminal, Finished)
+    assert log.terminal.reason == "stop"
 
 
 def test_log_probabilities(bench: UpstreamBench) -> None:

@@ -159,7 +159,9 @@ class AnswerReader:
         if told == "content_filter":
             self.is_filtered = True
         reason = REASONS.get(told, "stop") if isinstance(told, str) else "stop"
-        self.reason = "tool_calls" if self._calls and reason == "stop" else reason
+        if reason != "length":  # servers say one or the other, whatever they wrote
+            reason = "tool_calls" if any(call.name for call in self._calls.values()) else "stop"
+        self.reason = reason
 
     def _tool_calls(self, deltas: list[Any]) -> None:
         for position, delta in enumerate(deltas):
