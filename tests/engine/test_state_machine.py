@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from inference.engine.batch import count_ubatches
 from tests.engine.machine import CONFIG, EngineMachine
@@ -40,7 +40,11 @@ class RecurrentMachine(EngineMachine):
     backend_fields: ClassVar[dict[str, Any]] = {"is_recurrent": True}
 
 
-SETTINGS = settings(max_examples=40, stateful_step_count=40, deadline=None, print_blob=True)
+# A failure is told at once, with what repeats it: to look for a smaller one would take minutes.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+SETTINGS = settings(
+    max_examples=40, stateful_step_count=40, deadline=None, print_blob=True, phases=PHASES
+)
 FEWER = settings(SETTINGS, max_examples=15)
 EngineMachine.TestCase.settings = SETTINGS
 CheckedMachine.TestCase.settings = FEWER
