@@ -13,7 +13,9 @@ from django.test import Client
 from django.utils import timezone
 
 from conversations.services import conversations
+from inference import bus
 from inference.models import Generation, ModelConfig, ModelFile
+from inference.queues.memory import MemoryQueue
 from inference.registry import downloads
 from inference.registry.upstreams import upstream_add
 from llamaweb.accounts.invite_services import invite_create
@@ -52,6 +54,14 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     monkeypatch.setattr(downloads, "send", found.append)
     return found
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> MemoryQueue:
+    """What engines beat into and requests wait in, for as long as the test."""
+    made = MemoryQueue()
+    monkeypatch.setattr(bus, "sync_queue", lambda: made)
+    return made
 
 
 @pytest.fixture

@@ -23,13 +23,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch) -> MemoryQueue:
-    made = MemoryQueue()
-    monkeypatch.setattr(bus, "sync_queue", lambda: made)
-    return made
-
-
-@pytest.fixture
 def config(db: None) -> ModelConfig:
     return ModelConfig.objects.create(name="tiny", engine_class="mock", wanted="loaded")
 

@@ -26,13 +26,6 @@ STATE = "/admin/engines/state/"
 
 
 @pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch) -> MemoryQueue:
-    made = MemoryQueue()
-    monkeypatch.setattr(bus, "sync_queue", lambda: made)
-    return made
-
-
-@pytest.fixture
 def config(db: None) -> ModelConfig:
     return ModelConfig.objects.create(
         name="tiny", is_default=True, engine_class="mock", wanted="loaded"
