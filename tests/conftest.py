@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.databases import allow_flushing_audit_events, default_database
+from tests.second_look import SecondLook
 from tests.servers import postgres, valkey
 
 # Far above what all tests take; without it, workers that tell nothing more hold up a run for ever.
@@ -23,7 +24,15 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("suite")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--second-look", action="store_true", help="run what failed of whole servers once more"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--second-look") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SecondLook())
     # The process that only waits for its workers; theirs and a lone one's are timed by the tests.
     if getattr(config.option, "numprocesses", None):
         faulthandler.dump_traceback_later(SUITE_S, exit=True)

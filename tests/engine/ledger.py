@@ -16,6 +16,7 @@ class Ledger:
         self.samplers: set[int] = set()
         self.grammars: set[int] = set()
         self.num_made = 0
+        self.max_samplers = self.max_grammars = 0  # at once
         counted: Any = backend
         counted.sampler = self._counting(backend.sampler, self.samplers)
         counted.grammar = self._counting(backend.grammar, self.grammars)
@@ -33,6 +34,8 @@ class Ledger:
 
             item.close = closed
             held.add(number)
+            self.max_samplers = max(self.max_samplers, len(self.samplers))
+            self.max_grammars = max(self.max_grammars, len(self.grammars))
             return item
 
         return made

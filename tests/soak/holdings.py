@@ -23,6 +23,10 @@ class Holdings(Protocol):
         """Things that are allocated now, by kind; all 0 while nobody asks for anything."""
         ...
 
+    def peaks(self) -> dict[str, int]:
+        """The most of each kind that were allocated at once."""
+        ...
+
     def cells(self, backend: Backend) -> list[int]:
         """Cells of the KV cache that are in use, by stream."""
         ...
@@ -42,6 +46,11 @@ class MockHoldings:
         """See `Holdings.held`."""
         assert self._ledger is not None
         return {"chains": len(self._ledger.samplers), "grammars": len(self._ledger.grammars)}
+
+    def peaks(self) -> dict[str, int]:
+        """See `Holdings.peaks`."""
+        assert self._ledger is not None
+        return {"chains": self._ledger.max_samplers, "grammars": self._ledger.max_grammars}
 
     def cells(self, backend: Backend) -> list[int]:
         """See `Holdings.cells`."""

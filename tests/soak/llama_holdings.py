@@ -25,6 +25,7 @@ class NativeHoldings:
 
     def __init__(self) -> None:
         self._held: dict[str, set[int]] = {kind: set() for kind in MADE_BY}
+        self._peaks = dict.fromkeys(MADE_BY, 0)
 
     def watch(self, engine: Engine) -> None:
         """See `Holdings.watch`; the library itself is watched already."""
@@ -32,6 +33,10 @@ class NativeHoldings:
     def held(self) -> dict[str, int]:
         """See `Holdings.held`."""
         return {kind: len(addresses) for kind, addresses in self._held.items()}
+
+    def peaks(self) -> dict[str, int]:
+        """See `Holdings.peaks`."""
+        return dict(self._peaks)
 
     def cells(self, backend: Backend) -> list[int]:
         """See `Holdings.cells`."""
@@ -49,7 +54,9 @@ class NativeHoldings:
         def made(*arguments: Any) -> Any:
             item = make(*arguments)
             if item:
-                self._held[kind].add(_address(item))
+                held = self._held[kind]
+                held.add(_address(item))
+                self._peaks[kind] = max(self._peaks[kind], len(held))
             return item
 
         return made

@@ -70,7 +70,7 @@ class Run:
     plan: Plan
     samples: list[Sample] = field(default_factory=list)
     ends: Counter[str] = field(default_factory=Counter)
-    peaks: Counter[str] = field(default_factory=Counter)
+    peaks: dict[str, int] = field(default_factory=dict)
     stats: dict[str, float | int] = field(default_factory=dict)
     num_purges: int = 0
     problems: list[str] = field(default_factory=list)
@@ -94,6 +94,7 @@ def run(plan: Plan, say: Callable[[str], None]) -> Run:
             say(describe(found.samples[-1]))
         soak.forget_all()
         found.stats = dict(engine.stats())
+        found.peaks = holdings.peaks()
     held = holdings.held()
     if any(held.values()):
         found.complain(f"left when the engine was closed: {held}")
@@ -166,9 +167,6 @@ class Soak:
 
     def _collect(self) -> None:
         """Take note of what has ended."""
-        peaks = self._run.peaks
-        for kind, num in self._holdings.held().items():
-            peaks[kind] = max(peaks[kind], num)
         for generation_id, was_cancelled in list(self._open.items()):
             status = self._queue.status(MODEL, generation_id)
             if status is not None and status.state != "ended":

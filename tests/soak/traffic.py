@@ -70,7 +70,7 @@ class Traffic:
             submitted_at=now,
             deadline_at=now + DEADLINE_S,
             lane=draw.choice(("interactive", "interactive", "background")),
-            sampling=draw.choice(SAMPLINGS),
+            sampling=SAMPLINGS[self._number % len(SAMPLINGS)],  # soon all of them
             limits=Limits(
                 max_tokens=draw.choice((0, 1, 8, 24, 64, None)) if draw.random() < 0.9 else None,
                 stop=draw.choice(STOPS),
