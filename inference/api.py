@@ -15,7 +15,7 @@ from inference import bus, model_choices
 from inference.model_choices import ModelChoice, ModelStand
 from inference.protocol.events import CancelledBy
 from inference.protocol.reasons import reason_read
-from inference.protocol.requests import GenerateRequest
+from inference.protocol.requests import EngineRequest, GenerateRequest
 from inference.queues.contract import (
     START,
     CachePurge,
@@ -94,7 +94,7 @@ class EngineSummary:
     on_demand: bool = False
 
 
-async def generation_submit(request: GenerateRequest) -> Position:
+async def generation_submit(request: EngineRequest) -> Position:
     """Queue a request. With `keep` False this process holds its reader lease until the reader of
     `generation_events` leaves.
 
@@ -103,9 +103,10 @@ async def generation_submit(request: GenerateRequest) -> Position:
         UnavailableError: Redis can't be reached.
     """
     here = bus.loop_bus()
-    holder = None if request.keep else here.lease.reader_id
+    is_kept = isinstance(request, GenerateRequest) and request.keep
+    holder = None if is_kept else here.lease.reader_id
     position = await here.queue.submit(request, reader_id=holder)
-    if not request.keep:
+    if not is_kept:
         here.lease.hold(request.model, request.generation_id)
     return position
 

@@ -19,12 +19,14 @@ from ninja.renderers import BaseRenderer
 
 from conversations.edge.session_auth import SessionAuth
 from llamaweb.accounts.auth import ApiKeyAuth
-from llamaweb.api_errors import APP, OPENAI, Shape, add_handlers, internal_error
+from llamaweb.api_errors import ANTHROPIC, APP, OLLAMA, OPENAI, Shape, add_handlers, internal_error
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.json_text import json_value
 from llamaweb.page_middleware import is_api, is_app
 
 ABSENT = "File Not Found"
+# Of families that don't have the shape of the others.
+SHAPES = (("/v1/messages", ANTHROPIC), ("/api/", OLLAMA))
 
 
 class OrjsonParser(Parser):
@@ -72,10 +74,18 @@ async def without_v1(request: HttpRequest, **_parts: str) -> HttpResponseBase:
     return response
 
 
+@csrf_exempt
+async def ollama_not_found(request: HttpRequest, _rest: str = "") -> HttpResponse:
+    """Any other address below /api that nobody serves."""
+    return OLLAMA.plain(404, "there is no such address", "")
+
+
 def _shape_for(request: HttpRequest) -> Shape | None:
-    if is_api(request):
-        return OPENAI
-    return APP if is_app(request) else None
+    if is_app(request):
+        return APP
+    path = request.path_info
+    found = (shape for prefix, shape in SHAPES if path.startswith(prefix))
+    return next(found, OPENAI) if is_api(request) else None
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -94,10 +104,10 @@ def server_error(request: HttpRequest) -> HttpResponse:
     return defaults.server_error(request)
 
 
-def openai_family(namespace: str, *routers: str | Router) -> NinjaAPI:
-    """An API with the keys, the JSON and the errors of the OpenAI family."""
+def key_family(namespace: str, shape: Shape, *routers: str | Router) -> NinjaAPI:
+    """An API for programs: keys, JSON, and errors in `shape`."""
     api = NinjaAPI(
-        title="llamaweb: OpenAI-compatible API",
+        title="llamaweb",
         version="1",
         urls_namespace=namespace,
         auth=ApiKeyAuth(),
@@ -105,7 +115,7 @@ def openai_family(namespace: str, *routers: str | Router) -> NinjaAPI:
         renderer=OrjsonRenderer(),
         docs_url=None,  # its page loads scripts from elsewhere
     )
-    return _with(api, OPENAI, routers)
+    return _with(api, shape, routers)
 
 
 def app_family(namespace: str, *routers: str | Router) -> NinjaAPI:
@@ -150,19 +160,27 @@ def family_urls(
     api: NinjaAPI, shape: Shape = OPENAI
 ) -> tuple[Sequence[URLPattern | URLResolver], str, str]:
     """What to mount for `api`."""
-    patterns, app_name, namespace = api.urls
+    found, app_name, namespace = api.urls
+    patterns = [each for each in found if getattr(each, "name", None) != "api-root"]
     for pattern in patterns:
         if isinstance(pattern, URLPattern) and iscoroutinefunction(pattern.callback):
             pattern.callback = _in_shape(pattern.callback, shape)
     return patterns, app_name, namespace
 
 
-openai_api = openai_family(
+openai_api = key_family(
     "openai",
+    OPENAI,
     "inference.edge.openai.routes.router",
+    "inference.edge.responses.routes.router",
+    "inference.edge.embeddings.routes.router",
+    "inference.edge.resumable.routes.router",
     "inference.edge.models.routes.router",
     "inference.edge.models.lora.router",
 )
+anthropic_api = key_family("anthropic", ANTHROPIC, "inference.edge.anthropic.routes.router")
+ollama_api = key_family("ollama", OLLAMA, "inference.edge.ollama.routes.router")
+native_api = key_family("native", OPENAI, "inference.edge.native.routes.router")
 app_api = app_family(
     "app",
     "conversations.edge.me.router",

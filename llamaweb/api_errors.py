@@ -25,7 +25,9 @@ from conversations.edge.errors import (
     status_of,
 )
 from conversations.edge.schemas import ErrorBody
+from inference.edge.anthropic import errors as anthropic
 from inference.edge.errors import ErrorReply, error_body, error_reply
+from inference.edge.ollama import errors as ollama
 from llamaweb.accounts.edge.replies import JSON_TYPE, json_reply
 from llamaweb.lib.errors import BusyError, InvalidError, LlamawebError, UnavailableError
 from llamaweb.lib.json_path import first_finding, json_path
@@ -45,7 +47,7 @@ class Shape:
 
 
 def respond(reply: ErrorReply) -> HttpResponse:
-    """An error of the OpenAI family as a response."""
+    """An error of an API as a response."""
     return HttpResponse(
         orjson.dumps(reply.body),
         status=reply.status,
@@ -70,7 +72,17 @@ def _app_plain(status: int, message: str, request_id: str) -> HttpResponse:
     return json_reply(ErrorBody(error=error_for_status(status, message)), status)
 
 
+def _anthropic_plain(status: int, message: str, request_id: str) -> HttpResponse:
+    return respond(ErrorReply(status, anthropic.error_body(status, message, request_id)))
+
+
+def _ollama_plain(status: int, message: str, request_id: str) -> HttpResponse:
+    return respond(ErrorReply(status, ollama.error_body(message)))
+
+
 OPENAI = Shape(lambda error: respond(error_reply(error)), _openai_plain)
+ANTHROPIC = Shape(lambda error: respond(anthropic.anthropic_reply(error)), _anthropic_plain)
+OLLAMA = Shape(lambda error: respond(ollama.ollama_reply(error)), _ollama_plain)
 APP = Shape(_app_expected, _app_plain)
 
 

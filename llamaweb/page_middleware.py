@@ -31,12 +31,16 @@ from llamaweb.lib.session_key import is_session_key
 # Fetched by pages, not looked at by people.
 NOT_PAGES = ("/api/", "/static/", "/admin/jsi18n/")
 APP_PREFIX = "/api/app/"
-API_PREFIXES = ("/v1/", "/chat/completions", "/models", "/health", "/metrics")
+API_PREFIXES = (
+    *("/v1/", "/api/", "/chat/", "/models", "/health", "/metrics", "/completion", "/infill"),
+    *("/tokenize", "/detokenize", "/apply-template", "/props", "/slots", "/lora-adapters"),
+    *("/embedding", "/rerank", "/responses", "/audio/"),
+)
 
 
 def is_api(request: HttpRequest) -> bool:
     """Whether a program is asking, not a person's browser."""
-    return request.path_info.startswith(API_PREFIXES)
+    return request.path_info.startswith(API_PREFIXES) and not is_app(request)
 
 
 def is_app(request: HttpRequest) -> bool:

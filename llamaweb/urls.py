@@ -8,14 +8,18 @@ from django.views.generic import RedirectView
 
 from llamaweb.admin_site import load_admin
 from llamaweb.api import (
+    anthropic_api,
     app_api,
     app_not_found,
     family_urls,
+    native_api,
     not_found,
+    ollama_api,
+    ollama_not_found,
     openai_api,
     without_v1,
 )
-from llamaweb.api_errors import APP
+from llamaweb.api_errors import ANTHROPIC, APP, OLLAMA
 
 load_admin()  # its addresses are made of what is registered
 
@@ -29,7 +33,10 @@ urlpatterns = [
     path("", include("inference.edge.urls")),
     path("api/app/", family_urls(app_api, APP)),
     path("api/app/<path:_rest>", app_not_found),
+    path("api/", family_urls(ollama_api, OLLAMA)),
+    path("api/<path:_rest>", ollama_not_found),
     path("v1/", not_found),
+    path("v1/", family_urls(anthropic_api, ANTHROPIC)),
     path("v1/", family_urls(openai_api)),
     path("v1/<path:_rest>", not_found),
     path("v1", not_found),
@@ -37,6 +44,7 @@ urlpatterns = [
     path("lora-adapters", without_v1),
     path("models", without_v1),
     path("models/<path:name>", without_v1),
+    path("", family_urls(native_api)),
     path("", include("frontend.urls")),
 ]
 

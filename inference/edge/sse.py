@@ -10,8 +10,6 @@ from django.http import StreamingHttpResponse
 
 from llamaweb.lib.event_stream import CONTENT_TYPE, HEADERS, event
 
-DONE = b"data: [DONE]\n\n"
-
 
 def frame(data: dict[str, Any], event_id: str | None = None) -> bytes:
     """`data` as one event."""

@@ -17,7 +17,7 @@ from inference import api
 from inference.edge.instruments import RequestMeter, count_rejected
 from inference.edge.steps import LOST_LOG, Broken, Step, Steps
 from inference.protocol.events import Entry
-from inference.protocol.requests import GenerateRequest
+from inference.protocol.requests import EngineRequest, GenerateRequest
 from inference.queues.contract import Position, Read
 from llamaweb.lib.errors import BusyError, LlamawebError, UnavailableError
 
@@ -122,7 +122,7 @@ class Run:
             if not self._steps[index].is_over:
                 if index < len(self._pumps):
                     self._meters[index].abandon()
-                _cancel_later(request)
+                cancel_later(request)
 
     def _fold(self, index: int, item: Read | LlamawebError) -> None:
         if isinstance(item, LlamawebError):
@@ -162,14 +162,14 @@ class Run:
             await self._items.put((index, UnavailableError("the answer can't be read")))
 
 
-def _cancel_later(request: GenerateRequest) -> None:
+def cancel_later(request: EngineRequest) -> None:
     """Cancel from a task of its own: the caller may be in the middle of being cancelled."""
     task = asyncio.create_task(_cancel(request), name="generation-cancel")
     _cancels.add(task)
     task.add_done_callback(_cancels.discard)
 
 
-async def _cancel(request: GenerateRequest) -> None:
+async def _cancel(request: EngineRequest) -> None:
     try:
         async with asyncio.timeout(CANCEL_TIMEOUT_S):
             await api.generation_cancel(request.model, request.generation_id, "reader_gone")

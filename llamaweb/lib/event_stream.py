@@ -23,9 +23,11 @@ def comment(text: str) -> bytes:
     return f": {' '.join(text.split())[:MAX_COMMENT_CHARS]}\n\n".encode()
 
 
-def event(body: bytes, event_id: str | None = None) -> bytes:
+def event(body: bytes, event_id: str | None = None, name: str = "") -> bytes:
     """JSON as one event with one data line, whatever is in its texts."""
     for character, escaped in _LINE_ENDS:
         body = body.replace(character, escaped)
     head = f"id: {event_id}\n".encode() if event_id is not None else b""
+    if name:
+        head += f"event: {name}\n".encode()
     return head + b"data: " + body + b"\n\n"

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from django.core.asgi import get_asgi_application
 
-from inference.edge.openai.convert import SubmitContext, chat_requests
-from inference.edge.openai.replies import reply
+from inference.edge.asking import SubmitContext
+from inference.edge.openai.convert import chat_requests
 from inference.edge.openai.schemas import ChatCompletionIn
+from inference.edge.openai.wire import OpenAIWire
+from inference.edge.replies import reply
 from inference.protocol.events import Event, Failed
 from inference.protocol.requests import GenerateRequest
 from tests.edge.events import STARTED, answer, delta
@@ -108,7 +110,7 @@ async def test_a_response_that_is_never_sent_cancels(fake: FakeInference) -> Non
     fake.script = hanging(STARTED, delta("x"))
     context = SubmitContext("user:7", "user:7", "tiny", 4, 0.0, 600.0)
     requests = chat_requests(ChatCompletionIn(messages=[]), context)
-    response = await reply(requests, stream=True, ping_s=None, user_id=7)
+    response = await reply(requests, OpenAIWire(requests), stream=True, ping_s=None, user_id=7)
     assert fake.reading
     del response
     gc.collect()

@@ -9,7 +9,7 @@ import pytest
 
 from inference import api
 from inference.api import EngineSummary
-from inference.edge.openai.prompt_bounds import MAX_REQUEST_CHARS, SMALL_PROMPT_TOKENS
+from inference.edge.prompt_bounds import MAX_REQUEST_CHARS, SMALL_PROMPT_TOKENS
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Wire
 from tests.fakes.inference_api import FakeInference

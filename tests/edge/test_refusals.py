@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from inference.edge.openai import replies
+from inference.edge import replies
 from inference.protocol.events import Cancelled, Event, Failed
 from llamaweb.lib.errors import BusyError, UnavailableError
 from tests.edge.events import STARTED, answer, delta

@@ -12,8 +12,7 @@ from django.core.asgi import get_asgi_application
 
 from inference import api
 from inference.api import ModelInfo
-from inference.edge import waiting
-from inference.edge.openai import replies
+from inference.edge import replies, waiting
 from inference.protocol.events import Event, Failed
 from inference.protocol.reasons import Other, Reason, reason, reason_info
 from inference.protocol.requests import GenerateRequest

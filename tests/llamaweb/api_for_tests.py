@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 from inference.edge.urls import urlpatterns as edge_urls
 from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.accounts.models import Scope
-from llamaweb.api import not_found, openai_family
+from llamaweb.api import key_family, not_found
+from llamaweb.api_errors import OPENAI
 from llamaweb.lib import errors
 
 router = Router()
@@ -82,7 +83,7 @@ async def chat(request: HttpRequest, payload: Payload) -> dict[str, Any]:
 urlpatterns = [
     *edge_urls,
     path("v1/", not_found),
-    path("v1/", openai_family("tests", router).urls),
+    path("v1/", key_family("tests", OPENAI, router).urls),
     path("v1/<path:_rest>", not_found),
 ]
 handler400 = "llamaweb.api.bad_request"

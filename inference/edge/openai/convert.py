@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from inference.edge.asking import Asked, SubmitContext, generations_of
 from inference.edge.openai.adapters import adapters_of
 from inference.edge.openai.generation import (
     context_of,
@@ -20,21 +19,20 @@ from inference.edge.openai.generation import (
 )
 from inference.edge.openai.messages import messages_of
 from inference.edge.openai.options import ReplyOptions, options_to_json
-from inference.edge.openai.prompt_bounds import refuse_too_much
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
 from inference.edge.openai.tools import answer_of, tools_of
+from inference.edge.prompt_bounds import refuse_too_much
 from inference.protocol.params import SamplingParams
 from inference.protocol.requests import (
+    AnswerParams,
     ChatPrompt,
     GenerateRequest,
     Message,
     MixedPrompt,
     Prompt,
-    ReplyInfo,
     TextPrompt,
     TokenPrompt,
 )
-from inference.registry.chat_defaults import ChatDefaults
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.ids import new_id
@@ -44,28 +42,7 @@ DEFAULT_TOP_LOGPROBS = 20
 MAX_KWARGS_CHARS = 64 * 1024
 MAX_TEXT_PARTS = 1024  # of a prompt of ids and texts; each is tokenised by itself
 ID_PREFIX = "chatcmpl-"
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitContext:
-    """Who asks, for which model, when. `timeout_s`: how long the request may take in all;
-    `num_adapters`: of the model; `sampling`: its defaults, by name; `chat`: those of chats."""
-
-    owner_key: str
-    cache_scope: str
-    model: str
-    num_slots: int
-    now_at: float
-    timeout_s: float
-    num_adapters: int = 0
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    chat: ChatDefaults = field(default_factory=ChatDefaults)
-
-
-@functools.cache
-def fingerprint() -> str:
-    """Names the build that computes: the same seed gives the same text only under the same one."""
-    return f"llama-cpp-python-{importlib.metadata.version('llama-cpp-python')}"
+DEFAULT_ANSWER = AnswerParams()
 
 
 def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[GenerateRequest]:
@@ -106,8 +83,8 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
     if answer.tool_choice == "required" and sampling.grammar is not None:
         raise InvalidError("a forced call can't be combined with a form", param="tool_choice")
     prompt = context.chat.fill(prompt)
-    requests = _requests(body, context, [prompt], sampling, replace(options, top=num_probs))
-    return [replace(request, answer=answer) for request in requests]
+    options = replace(options, top=num_probs)
+    return _requests(body, context, [prompt], sampling, options, answer)
 
 
 def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRequest]:
@@ -139,6 +116,7 @@ def _requests(
     prompts: Sequence[Prompt],
     sampling: SamplingParams,
     options: ReplyOptions,
+    answer: AnswerParams = DEFAULT_ANSWER,
 ) -> list[GenerateRequest]:
     per_prompt = num_choices_of(body, context.num_slots)
     count = per_prompt * len(prompts)
@@ -148,39 +126,23 @@ def _requests(
         )
     param = "messages" if options.kind == "chat" else "prompt"
     refuse_too_much(prompts, per_prompt, param=param)
-    limits = limits_of(body)
-    adapters = adapters_of(body.lora, context.num_adapters)
-    preserved = tuple(valid_text(text) for text in body.preserved_tokens or ())
-    seeds = seeds_of(body, per_prompt)
-    reply_id = new_id(ID_PREFIX)
-    out = []
-    for index in range(count):
-        mine = replace(options, index=index, count=count, per_prompt=per_prompt)
-        out.append(
-            GenerateRequest(
-                generation_id=new_id("gen-"),
-                model=context.model,
-                owner_key=context.owner_key,
-                cache_scope=context.cache_scope,
-                prompt=prompts[index // per_prompt],
-                seed=seeds[index % per_prompt],
-                submitted_at=context.now_at,
-                deadline_at=context.now_at + context.timeout_s,
-                sampling=sampling,
-                limits=limits,
-                context=context_of(body),
-                preserved_tokens=preserved,
-                adapters=adapters,
-                reply=ReplyInfo(
-                    reply_id=reply_id,
-                    created_at=int(context.now_at),
-                    model_name=context.model,
-                    fingerprint=fingerprint(),
-                    options_json=options_to_json(mine),
-                ),
-            )
-        )
-    return out
+    asked = Asked(
+        sampling=sampling,
+        limits=limits_of(body),
+        context=context_of(body),
+        preserved_tokens=tuple(valid_text(text) for text in body.preserved_tokens or ()),
+        adapters=adapters_of(body.lora, context.num_adapters),
+        answer=answer,
+    )
+    mine = [replace(options, index=i, count=count, per_prompt=per_prompt) for i in range(count)]
+    return generations_of(
+        prompts,
+        asked,
+        context,
+        reply_id=new_id(ID_PREFIX),
+        seeds=seeds_of(body, per_prompt),
+        options_json=list(map(options_to_json, mine)),
+    )
 
 
 def _continues(body: ChatCompletionIn, messages: Sequence[Message]) -> bool:

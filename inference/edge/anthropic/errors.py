@@ -1,0 +1,33 @@
+"""Errors in the shape of the Anthropic family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inference.edge.errors import ErrorReply, error_reply
+from llamaweb.lib.errors import LlamawebError
+
+TYPE_BY_STATUS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+def error_body(status: int, message: str, request_id: str = "") -> dict[str, Any]:
+    """`{"type": "error", "error": {type, message}}`."""
+    kind = TYPE_BY_STATUS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    body: dict[str, Any] = {"type": "error", "error": {"type": kind, "message": message}}
+    return {**body, "request_id": request_id} if request_id else body
+
+
+def anthropic_reply(error: LlamawebError) -> ErrorReply:
+    """The answer to an expected error."""
+    reply = error_reply(error)
+    message = reply.body["error"]["message"]
+    return ErrorReply(reply.status, error_body(reply.status, message), reply.headers)

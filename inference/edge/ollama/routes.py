@@ -1,0 +1,7 @@
+"""Routes of the Ollama family; mounted, with authentication, by `llamaweb.api`."""
+
+from __future__ import annotations
+
+from ninja import Router
+
+router = Router(tags=["ollama"])

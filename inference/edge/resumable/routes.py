@@ -1,0 +1,7 @@
+"""Streams that outlive their connection; mounted, with authentication, by `llamaweb.api`."""
+
+from __future__ import annotations
+
+from ninja import Router
+
+router = Router(tags=["streams"])
