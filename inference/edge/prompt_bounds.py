@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inference import api
-from inference.protocol.requests import ChatPrompt, Message, MixedPrompt, Prompt, TextPrompt
+from inference.protocol.requests import (
+    ChatPrompt,
+    InfillPrompt,
+    Message,
+    MixedPrompt,
+    Prompt,
+    TextPrompt,
+)
 from llamaweb.lib.errors import InvalidError, TooLongError
 
 # All prompts of a request, each as often as it is answered: so much is stored for it.
@@ -60,6 +67,9 @@ def _num_chars(prompt: Prompt) -> int:
         return sum(map(_message_chars, prompt.messages)) + variables
     if isinstance(prompt, MixedPrompt):
         return sum(len(p) if isinstance(p, str) else CHARS_PER_TOKEN_ID for p in prompt.parts)
+    if isinstance(prompt, InfillPrompt):
+        files = sum(len(file.name) + len(file.text) for file in prompt.extra)
+        return len(prompt.prefix) + len(prompt.suffix) + len(prompt.begun) + files
     return len(prompt.tokens) * CHARS_PER_TOKEN_ID
 
 
@@ -77,6 +87,8 @@ def _min_tokens(prompt: Prompt) -> int:
     elif isinstance(prompt, MixedPrompt):
         lengths = (len(p) // MAX_PIECE_CHARS if isinstance(p, str) else 1 for p in prompt.parts)
         return sum(lengths)
+    elif isinstance(prompt, InfillPrompt):  # the rest is cut
+        num_chars = len(prompt.begun)
     else:
         return len(prompt.tokens)
     return num_chars // MAX_PIECE_CHARS

@@ -8,6 +8,7 @@ from typing import Any
 import llama_cpp
 
 from inference.text.special_cuts import SpecialCuts
+from inference.text.tokenizer import InfillTokens
 from llamaweb.lib.errors import TooLongError
 
 PIECE_BYTES = 64  # nearly every piece fits; longer ones are asked for again
@@ -43,6 +44,7 @@ class LlamaTokenizer:
         self._read_specials()
         self.bos_token = self._special_text(llama_cpp.llama_vocab_bos(self._vocab))
         self.eos_token = self._special_text(llama_cpp.llama_vocab_eos(self._vocab))
+        self.infill_tokens = _infill_tokens(self._vocab)
         template = llama_cpp.llama_model_chat_template(model, None)
         self.chat_template: str | None = template.decode("utf-8", "replace") if template else None
 
@@ -140,6 +142,22 @@ class LlamaTokenizer:
         return (
             self.piece(token_id, special=True).decode("utf-8", "replace") if token_id >= 0 else ""
         )
+
+
+def _infill_tokens(vocab: Any) -> InfillTokens | None:
+    prefix = llama_cpp.llama_vocab_fim_pre(vocab)
+    suffix = llama_cpp.llama_vocab_fim_suf(vocab)
+    middle = llama_cpp.llama_vocab_fim_mid(vocab)
+    if min(prefix, suffix, middle) < 0:
+        return None
+    repository, file = llama_cpp.llama_vocab_fim_rep(vocab), llama_cpp.llama_vocab_fim_sep(vocab)
+    return InfillTokens(
+        prefix,
+        suffix,
+        middle,
+        repository=repository if repository >= 0 else None,
+        file=file if file >= 0 else None,
+    )
 
 
 def _suppressed(vocab: Any) -> tuple[int, ...]:

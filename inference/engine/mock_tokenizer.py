@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inference.text.tokenizer import InfillTokens
+
 END_TOKEN = 256
 VOCAB_LEN = 257
 
@@ -9,7 +11,8 @@ VOCAB_LEN = 257
 class MockTokenizer:
     """Every character of more than one byte spans tokens, so nothing can rely on whole ones.
 
-    Texts may carry arbitrary bytes as lone surrogates (Python's "surrogateescape").
+    Texts may carry arbitrary bytes as lone surrogates (Python's "surrogateescape"). Five control
+    characters are its marks of a gap.
     """
 
     vocab_len = VOCAB_LEN
@@ -17,6 +20,7 @@ class MockTokenizer:
     suppressed_tokens: tuple[int, ...] = ()
     bos_token = ""
     eos_token = ""
+    infill_tokens: InfillTokens | None = InfillTokens(1, 2, 3, repository=4, file=5)
     chat_template: str | None = None
 
     def tokenize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from inference.engine.adapters import Adapter, chosen_scales
@@ -13,6 +13,7 @@ from inference.engine.samplers import check_grammar
 from inference.engine.stopping import Answer
 from inference.protocol.params import Grammar
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
+from inference.protocol.results import DescribeResult
 from inference.text.answer.detect import answer_format
 from inference.text.answer.families import AnswerFormat
 from inference.text.answer.forcing import forced_grammar
@@ -20,7 +21,7 @@ from inference.text.answer.parser import AnswerParser
 from inference.text.answer.reader import AnswerReader, call_ids
 from inference.text.answer.tools import tools_of
 from inference.text.chat_renderer import ChatRenderer, renderer_for, template_of
-from inference.text.prompts import TextPipeline
+from inference.text.prompts import DEFAULT_CONTEXT_LEN, TextPipeline
 from inference.text.tokenizer import Tokenizer
 
 
@@ -35,13 +36,15 @@ class Pipeline:
         adapters: Sequence[Adapter] = (),
         *,
         special: bool = False,
+        template: str = "",
     ) -> None:
-        """`special`: its engine shows the text of special tokens."""
+        """`special`: its engine shows the text of special tokens. `template`: the renderer's."""
         self._text = text
         self._renderer = renderer
         self._form = form
         self._adapters = adapters
         self._special = special
+        self._template = template
 
     def prepare(self, request: GenerateRequest) -> SequenceRequest:
         """Render and tokenise `request`.
@@ -49,10 +52,15 @@ class Pipeline:
         Raises:
             InvalidError: the template refuses the messages, the prompt is empty, the grammar
                 can't be read, a call can't be forced, or there is no such adapter.
+            NotSupportedError: the vocabulary has no marks for a gap.
         """
         adapters = chosen_scales(self._adapters, request.adapters)
         check_grammar(request.sampling.grammar, self._text.tokenizer)
-        prepared = self._text.prepare(request.prompt, now_at=request.submitted_at)
+        prepared = self._text.prepare(
+            request.prompt,
+            now_at=request.submitted_at,
+            max_tokens=request.limits.max_tokens,
+        )
         form = self._form_of(request)
         markers = form.markers if form else ()
         opened = _opened(form, prepared.text, request) if form else ""
@@ -143,6 +151,28 @@ class Pipeline:
             self._text.tokenize(text, add_special=add_special, parse_special=parse_special)
         )
 
+    def describe(self) -> DescribeResult:
+        """What chats are written with.
+
+        Raises:
+            InvalidError: the template can't be used at all.
+        """
+        can, tokenizer = self._renderer.capabilities(), self._text.tokenizer
+        names = [field.name for field in fields(can) if getattr(can, field.name)]
+        if can.tool_calls == "object":
+            names.append("object_arguments")
+        return DescribeResult(
+            self._template, tuple(names), tokenizer.bos_token, tokenizer.eos_token
+        )
+
+    def pieces(self, tokens: Sequence[int]) -> tuple[str | tuple[int, ...], ...]:
+        """What each of these tokens is."""
+        return self._text.pieces(tokens)
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        """The text of `tokens`; see `TextPipeline.detokenize`."""
+        return self._text.detokenize(tokens)
+
     def close(self) -> None:
         """End what it started."""
         self._renderer.close()
@@ -154,13 +184,15 @@ def build_pipeline(
     adapters: Sequence[Adapter] = (),
     *,
     special: bool = False,
+    max_context: int = DEFAULT_CONTEXT_LEN,
 ) -> Pipeline:
     """The pipeline of a model and its engine's `adapters`; `chat_template` overrides the model's
-    own. `special`: the engine shows the text of special tokens."""
+    own. `special`: the engine shows the text of special tokens. `max_context`: its tokens."""
+    template = template_of(tokenizer, chat_template)
     renderer = renderer_for(tokenizer, chat_template)
-    form = answer_format(template_of(tokenizer, chat_template))
-    text = TextPipeline(tokenizer, renderer)
-    return Pipeline(text, renderer, form, adapters, special=special)
+    form = answer_format(template)
+    text = TextPipeline(tokenizer, renderer, max_context=max_context)
+    return Pipeline(text, renderer, form, adapters, special=special, template=template)
 
 
 def _binding(request: GenerateRequest) -> Grammar | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from inference.engine.contract import Prepared, StepEngine
@@ -9,6 +10,7 @@ from inference.engine.factory import build_engine
 from inference.engine.loading import OnLoad, go_on
 from inference.engine.pipeline import build_pipeline
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
+from inference.protocol.results import DescribeResult
 from inference.protocol.spec import EngineSpec
 from inference.text.answer.reader import AnswerReader
 
@@ -40,6 +42,18 @@ class Pipeline(Protocol):
         """Token ids of `text`."""
         ...
 
+    def pieces(self, tokens: Sequence[int]) -> tuple[str | tuple[int, ...], ...]:
+        """The text of each token, or its bytes where those are none."""
+        ...
+
+    def describe(self) -> DescribeResult:
+        """What chats are written with."""
+        ...
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        """The text of `tokens`."""
+        ...
+
     def close(self) -> None:
         """End what it started."""
         ...
@@ -54,5 +68,9 @@ def build_serving(spec: EngineSpec, on_load: OnLoad = go_on) -> tuple[StepEngine
         return build_upstream(spec)
     engine, tokenizer = build_engine(spec, on_load)
     return engine, build_pipeline(
-        tokenizer, spec.chat_template, engine.adapters, special=spec.special_tokens
+        tokenizer,
+        spec.chat_template,
+        engine.adapters,
+        special=spec.special_tokens,
+        max_context=engine.max_context,
     )

@@ -101,7 +101,26 @@ class MixedPrompt:
     parts: tuple[int | str, ...]
 
 
-Prompt: TypeAlias = ChatPrompt | TextPrompt | TokenPrompt | MixedPrompt
+@dataclass(frozen=True, slots=True)
+class InfillFile:
+    """Text of another file, for a model that fills a gap in one."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InfillPrompt:
+    """A gap between two texts, for models whose vocabulary can mark one. `begun`: what stands in
+    the gap already, the answer goes on from there. `extra`: the last ones are the nearest."""
+
+    prefix: str
+    suffix: str
+    begun: str = ""
+    extra: tuple[InfillFile, ...] = ()
+
+
+Prompt: TypeAlias = ChatPrompt | TextPrompt | TokenPrompt | MixedPrompt | InfillPrompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +184,27 @@ class _Utility:
 
 @dataclass(frozen=True, slots=True)
 class TokenizeRequest(_Utility):
-    """Text to token ids."""
+    """Text to token ids; `with_pieces`: also what each is."""
 
     text: str = ""
     add_special: bool = False
     parse_special: bool = True
+    with_pieces: bool = False
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class DetokenizeRequest(_Utility):
+    """Token ids to text, that of special tokens too."""
+
+    tokens: tuple[int, ...] = ()
+    version: int = PROTOCOL_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeRequest(_Utility):
+    """What a model's chats are written with."""
+
     version: int = PROTOCOL_VERSION
 
 
@@ -207,6 +242,12 @@ class RerankRequest(_Utility):
 
 
 UtilityRequest: TypeAlias = (
-    TokenizeRequest | CountRequest | RenderRequest | EmbedRequest | RerankRequest
+    TokenizeRequest
+    | DetokenizeRequest
+    | DescribeRequest
+    | CountRequest
+    | RenderRequest
+    | EmbedRequest
+    | RerankRequest
 )
 EngineRequest: TypeAlias = GenerateRequest | UtilityRequest

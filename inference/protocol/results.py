@@ -8,9 +8,29 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class TokenizeResult:
-    """Token ids of the text."""
+    """Token ids of the text; `pieces`, if asked for: the text of each, or its bytes where those are
+    none."""
 
     tokens: tuple[int, ...]
+    pieces: tuple[str | tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DetokenizeResult:
+    """The text of the tokens; bytes that are none are U+FFFD."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeResult:
+    """`chat_template` in Jinja, and what it takes: names of `TemplateCapabilities`, and
+    "object_arguments"; the texts of the tokens that begin and end a text, "" without such."""
+
+    chat_template: str
+    capabilities: tuple[str, ...] = ()
+    bos_token: str = ""
+    eos_token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +63,12 @@ class RerankResult:
     prompt_tokens: int
 
 
-UtilityResult: TypeAlias = TokenizeResult | CountResult | RenderResult | EmbedResult | RerankResult
+UtilityResult: TypeAlias = (
+    TokenizeResult
+    | DetokenizeResult
+    | DescribeResult
+    | CountResult
+    | RenderResult
+    | EmbedResult
+    | RerankResult
+)

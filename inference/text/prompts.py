@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from inference.protocol.requests import (
     ChatPrompt,
+    InfillPrompt,
     Message,
     MixedPrompt,
     Prompt,
     TextPrompt,
     TokenPrompt,
 )
+from inference.text.infill import infill_tokens
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError, TooLongError
+
+DEFAULT_CONTEXT_LEN = 4096
+MAX_TEXT_BYTES = 512 * 1024  # to or from tokens in one request, while the next ones wait
 
 
 class PromptRenderer(Protocol):
@@ -42,19 +47,40 @@ class PreparedPrompt:
 class TextPipeline:
     """The text side of one model. Safe to call from several threads."""
 
-    def __init__(self, tokenizer: Tokenizer, renderer: PromptRenderer) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        renderer: PromptRenderer,
+        *,
+        max_context: int = DEFAULT_CONTEXT_LEN,
+    ) -> None:
+        """`max_context`: tokens that prompts which may be cut are cut to."""
         self.tokenizer = self._tokenizer = tokenizer
         self._renderer = renderer
+        self._max_context = max_context
 
-    def prepare(self, prompt: Prompt, *, now_at: float = 0.0) -> PreparedPrompt:
-        """The prompt as tokens; `now_at` is the present for templates that write the date.
+    def prepare(
+        self, prompt: Prompt, *, now_at: float = 0.0, max_tokens: int | None = None
+    ) -> PreparedPrompt:
+        """The prompt as tokens; `now_at` is the present for templates that write the date,
+        `max_tokens` the length of the answer that a prompt which may be cut leaves room for.
 
         The same arguments give the same tokens: a request is prepared again after an engine died.
 
         Raises:
             InvalidError: refused by the template, no tokens at all, or ids out of range.
             TooLongError: it certainly doesn't fit the model's context.
+            NotSupportedError: the vocabulary has no tokens for it.
         """
+        if isinstance(prompt, InfillPrompt):
+            return PreparedPrompt(
+                infill_tokens(
+                    _valid(prompt),
+                    self._tokenizer,
+                    max_context=self._max_context,
+                    max_tokens=max_tokens,
+                )
+            )
         if isinstance(prompt, TokenPrompt):
             return self._checked(prompt)
         if isinstance(prompt, MixedPrompt):
@@ -82,6 +108,30 @@ class TextPipeline:
         return self._tokenizer.tokenize(
             valid_text(text), add_special=add_special, parse_special=parse_special
         )
+
+    def pieces(self, tokens: Sequence[int]) -> tuple[str | tuple[int, ...], ...]:
+        """The text of each token, or its bytes where those are none; special tokens too."""
+        return tuple(map(_text_or_bytes, self._bytes(tokens)))
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        """The tokens' text, that of special ones too; what isn't valid becomes U+FFFD.
+
+        Raises:
+            InvalidError: ids out of range, or over `MAX_TEXT_BYTES` of text.
+        """
+        if tokens and not 0 <= min(tokens) <= max(tokens) < self._tokenizer.vocab_len:
+            raise InvalidError(
+                f"token ids must be between 0 and {self._tokenizer.vocab_len - 1}", param="tokens"
+            )
+        found = list(self._bytes(tokens))
+        if sum(map(len, found)) > MAX_TEXT_BYTES:
+            raise InvalidError(
+                f"the tokens' text is longer than {MAX_TEXT_BYTES} bytes", param="tokens"
+            )
+        return b"".join(found).decode("utf-8", "replace")
+
+    def _bytes(self, tokens: Sequence[int]) -> Iterator[bytes]:
+        return (self._tokenizer.piece(token, special=True) for token in tokens)
 
     def _prepare_chat(self, prompt: ChatPrompt, now_at: float) -> PreparedPrompt:
         text = self.render(prompt, now_at=now_at)
@@ -149,6 +199,23 @@ def valid_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def _text_or_bytes(data: bytes) -> str | tuple[int, ...]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return tuple(data)
+
+
+def _valid(prompt: InfillPrompt) -> InfillPrompt:
+    extra = (replace(f, name=valid_text(f.name), text=valid_text(f.text)) for f in prompt.extra)
+    return InfillPrompt(
+        valid_text(prompt.prefix),
+        valid_text(prompt.suffix),
+        valid_text(prompt.begun),
+        tuple(extra),
+    )
 
 
 def _with_other_words(prompt: ChatPrompt) -> ChatPrompt:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class InfillTokens:
+    """What a vocabulary marks a gap with: in front of the text before it, of the text behind it,
+    and of what fills it. `repository`, `file`: in front of names, None without such."""
+
+    prefix: int
+    suffix: int
+    middle: int
+    repository: int | None = None
+    file: int | None = None
 
 
 class Tokenizer(Protocol):
@@ -31,6 +44,11 @@ class Tokenizer(Protocol):
     @property
     def eos_token(self) -> str:
         """Text of the end-of-text token, "" without one."""
+        ...
+
+    @property
+    def infill_tokens(self) -> InfillTokens | None:
+        """None: the vocabulary has no marks for a gap."""
         ...
 
     @property

@@ -16,6 +16,8 @@ from inference.engine.serving import Pipeline
 from inference.protocol.events import Event, Finished, Result
 from inference.protocol.requests import (
     CountRequest,
+    DescribeRequest,
+    DetokenizeRequest,
     EngineRequest,
     GenerateRequest,
     RenderRequest,
@@ -23,6 +25,7 @@ from inference.protocol.requests import (
 )
 from inference.protocol.results import (
     CountResult,
+    DetokenizeResult,
     RenderResult,
     TokenizeResult,
     UtilityResult,
@@ -149,13 +152,17 @@ class Intake:
 
     def _answer(self, request: EngineRequest) -> UtilityResult:
         if isinstance(request, TokenizeRequest):
-            return TokenizeResult(
-                self._pipeline.tokenize(
-                    request.text,
-                    add_special=request.add_special,
-                    parse_special=request.parse_special,
-                )
+            tokens = self._pipeline.tokenize(
+                request.text,
+                add_special=request.add_special,
+                parse_special=request.parse_special,
             )
+            pieces = self._pipeline.pieces(tokens) if request.with_pieces else ()
+            return TokenizeResult(tokens, pieces)
+        if isinstance(request, DetokenizeRequest):
+            return DetokenizeResult(self._pipeline.detokenize(request.tokens))
+        if isinstance(request, DescribeRequest):
+            return self._pipeline.describe()
         if isinstance(request, CountRequest):
             return CountResult(self._pipeline.count(request.prompt, now_at=request.submitted_at))
         if isinstance(request, RenderRequest):

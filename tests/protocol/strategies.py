@@ -22,7 +22,11 @@ from inference.protocol.params import Grammar, GrammarTrigger, Limits, SamplingP
 from inference.protocol.requests import (
     ChatPrompt,
     CountRequest,
+    DescribeRequest,
+    DetokenizeRequest,
     GenerateRequest,
+    InfillFile,
+    InfillPrompt,
     MediaRef,
     Message,
     MixedPrompt,
@@ -32,7 +36,12 @@ from inference.protocol.requests import (
     TokenPrompt,
     ToolCall,
 )
-from inference.protocol.results import CountResult, TokenizeResult
+from inference.protocol.results import (
+    CountResult,
+    DescribeResult,
+    DetokenizeResult,
+    TokenizeResult,
+)
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)
 number = st.integers(0, 10**6)
@@ -85,7 +94,13 @@ events = st.one_of(
         Result,
         st.one_of(
             st.builds(CountResult, number),
-            st.builds(TokenizeResult, st.lists(number, max_size=4).map(tuple)),
+            st.builds(
+                TokenizeResult,
+                st.lists(number, max_size=4).map(tuple),
+                st.lists(text | st.lists(number, max_size=2).map(tuple), max_size=4).map(tuple),
+            ),
+            st.builds(DetokenizeResult, text),
+            st.builds(DescribeResult, text, st.lists(text, max_size=2).map(tuple), text, text),
         ),
     ),
     terminals,
@@ -112,6 +127,13 @@ prompts = st.one_of(
     st.builds(TextPrompt, text),
     st.builds(TokenPrompt, st.lists(number, max_size=5).map(tuple), st.integers(0, 5)),
     st.builds(MixedPrompt, st.lists(number | text, max_size=4).map(tuple)),
+    st.builds(
+        InfillPrompt,
+        text,
+        text,
+        text,
+        st.lists(st.builds(InfillFile, text, text), max_size=2).map(tuple),
+    ),
 )
 triggers = st.builds(
     GrammarTrigger, st.sampled_from(["token", "word", "pattern", "pattern_full"]), text, number
@@ -156,6 +178,24 @@ requests = st.one_of(
         submitted_at=ratio,
         deadline_at=ratio,
         text=text,
+        with_pieces=st.booleans(),
+    ),
+    st.builds(
+        DetokenizeRequest,
+        generation_id=text,
+        model=text,
+        owner_key=text,
+        submitted_at=ratio,
+        deadline_at=ratio,
+        tokens=st.lists(number, max_size=4).map(tuple),
+    ),
+    st.builds(
+        DescribeRequest,
+        generation_id=text,
+        model=text,
+        owner_key=text,
+        submitted_at=ratio,
+        deadline_at=ratio,
     ),
     st.builds(
         CountRequest,

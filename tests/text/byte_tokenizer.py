@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inference.text.tokenizer import InfillTokens
+
 BOS, EOS, MERGED = 256, 257, 258
 MERGED_BYTES = b"\nHe"  # a token that spans the border between template and message
 
@@ -14,6 +16,7 @@ class ByteTokenizer:
     suppressed_tokens: tuple[int, ...] = ()
     bos_token = "<s>"
     eos_token = "</s>"
+    infill_tokens: InfillTokens | None = InfillTokens(1, 2, 3)
 
     def __init__(self, chat_template: str | None = None) -> None:
         self.chat_template = chat_template

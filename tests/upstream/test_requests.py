@@ -17,6 +17,7 @@ from inference.protocol.params import (
 )
 from inference.protocol.requests import (
     ChatPrompt,
+    InfillPrompt,
     MediaRef,
     Message,
     MixedPrompt,
@@ -161,6 +162,10 @@ def test_nobody_here_knows_the_tokens() -> None:
         lambda: made.count(TextPrompt("x")),
         lambda: made.render(ChatPrompt((HI,))),
         lambda: made.tokenize("x", add_special=False, parse_special=False),
+        lambda: made.pieces((1,)),
+        lambda: made.detokenize((1,)),
+        made.describe,
+        lambda: made.prepare(generate(prompt=InfillPrompt("a", "b"))),
     ):
         with pytest.raises(NotSupportedError):
             ask()

@@ -6,20 +6,32 @@ import time
 
 import pytest
 
+from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN
 from inference.protocol.events import Cancelled, Failed, Finished, Started
 from inference.protocol.fold import text_of
 from inference.protocol.params import Grammar, Limits, SamplingParams
 from inference.protocol.requests import (
     ChatPrompt,
     CountRequest,
+    DescribeRequest,
+    DetokenizeRequest,
     EmbedRequest,
+    InfillPrompt,
     Message,
     MixedPrompt,
     RenderRequest,
     TextPrompt,
     TokenizeRequest,
 )
-from inference.protocol.results import CountResult, RenderResult, TokenizeResult
+from inference.protocol.results import (
+    CountResult,
+    DescribeResult,
+    DetokenizeResult,
+    RenderResult,
+    TokenizeResult,
+)
+from inference.text.chat_template import CHATML_TEMPLATE
+from inference.text.prompts import MAX_TEXT_BYTES
 from tests.stack import wait_for
 from tests.worker.conftest import MODEL, WAIT_S, Bench, generate
 
@@ -156,6 +168,56 @@ def test_utility_requests_need_no_slot(bench: Bench) -> None:
     result = bench.ended("u-1").result
     assert result is not None
     assert result.result == TokenizeResult((97, 98, 99))
+
+
+def test_tokens_are_told_apart_and_put_together(bench: Bench) -> None:
+    bench.start()
+    bench.queue.submit(utility(TokenizeRequest, text="aé", with_pieces=True))
+    result = bench.ended("u-1").result
+    assert result is not None
+    assert result.result == TokenizeResult((97, 0xC3, 0xA9), ("a", (0xC3,), (0xA9,)))
+    request = utility(DetokenizeRequest, tokens=(97, 0xC3, 0xA9, 0xF0, END_TOKEN))
+    object.__setattr__(request, "generation_id", "u-2")
+    bench.queue.submit(request)
+    result = bench.ended("u-2").result
+    assert result is not None
+    assert result.result == DetokenizeResult("aé\ufffd<|end|>")
+
+
+@pytest.mark.parametrize("tokens", [(-1,), (VOCAB_LEN,), (97, 10**9)])
+def test_tokens_that_are_none_are_refused(bench: Bench, tokens: tuple[int, ...]) -> None:
+    bench.start()
+    bench.queue.submit(utility(DetokenizeRequest, tokens=tokens))
+    terminal = bench.ended("u-1").terminal
+    assert isinstance(terminal, Failed)
+    assert (terminal.code, terminal.param) == ("invalid_request", "tokens")
+
+
+def test_too_much_text_of_tokens_is_refused(bench: Bench) -> None:
+    bench.start()
+    num = MAX_TEXT_BYTES // len("<|end|>") + 1
+    bench.queue.submit(utility(DetokenizeRequest, tokens=(END_TOKEN,) * num))
+    terminal = bench.ended("u-1").terminal
+    assert isinstance(terminal, Failed)
+    assert str(MAX_TEXT_BYTES) in terminal.message
+
+
+def test_what_chats_are_written_with(bench: Bench) -> None:
+    bench.start()
+    bench.queue.submit(utility(DescribeRequest))
+    result = bench.ended("u-1").result
+    assert result is not None
+    assert isinstance(result.result, DescribeResult)
+    assert result.result.chat_template == CHATML_TEMPLATE
+    assert "system" in result.result.capabilities
+
+
+def test_a_gap_is_marked_where_the_vocabulary_is(bench: Bench) -> None:
+    """The mock says its prompt again, marks and all."""
+    bench.start()
+    prompt = InfillPrompt("def f(", "):", begun="a")
+    log = bench.ended(bench.submit(generate(prompt=prompt)))
+    assert text_of(log) == "\x04repository\n\x05file\n\x01def f(a\x02):\x03"
 
 
 def test_count_and_render_agree_with_each_other(bench: Bench) -> None:

@@ -16,10 +16,12 @@ from inference.protocol.requests import (
     AnswerParams,
     ChatPrompt,
     GenerateRequest,
+    InfillPrompt,
     Message,
     Prompt,
     TextPrompt,
 )
+from inference.protocol.results import DescribeResult
 from inference.protocol.spec import UpstreamSpec
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError, NotSupportedError
@@ -97,6 +99,7 @@ class UpstreamPipeline:
 
         Raises:
             InvalidError: naming the field that this server can't be told.
+            NotSupportedError: a gap is to be filled.
         """
         prompt = request.prompt
         chosen_scales((), request.adapters)  # there are none here
@@ -105,6 +108,8 @@ class UpstreamPipeline:
             fields |= self._answer_fields(prompt, request.answer)
         elif isinstance(prompt, TextPrompt):
             path, fields = TEXT_PATH, self._text(prompt, request.sampling.num_probs)
+        elif isinstance(prompt, InfillPrompt):
+            self._refuse("gaps are marked")
         else:
             raise InvalidError(
                 "token ids can't be served: this model's tokens are known to another server only",
@@ -146,6 +151,18 @@ class UpstreamPipeline:
     def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> tuple[int, ...]:
         """Not known here."""
         self._refuse("text is tokenised")
+
+    def pieces(self, tokens: Sequence[int]) -> tuple[str | tuple[int, ...], ...]:
+        """Not known here."""
+        self._refuse("tokens are told apart")
+
+    def describe(self) -> DescribeResult:
+        """Not known here."""
+        self._refuse("the chat template is kept")
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        """Not known here."""
+        self._refuse("tokens are turned into text")
 
     def close(self) -> None:
         """Nothing was started."""
