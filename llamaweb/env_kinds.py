@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+LOCALHOST = "localhost"
+
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 _HOST_RE = re.compile(r"^(\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])$")
@@ -148,6 +150,10 @@ NETWORK = Kind(ipaddress.ip_network, "an IP address or a network such as 10.0.0.
 ORIGIN = Kind(
     lambda value: _url(value, ("http", "https"), origin=True),
     "http://host[:port] or https://host[:port] without a path",
+)
+ORIGIN_OR_LOCALHOST = Kind(
+    lambda value: value if value == LOCALHOST else ORIGIN.parse(value),
+    f"{ORIGIN.allowed}, or {LOCALHOST}",
 )
 REDIS_URL = Kind(
     _redis_url, "redis://host:port/db, rediss://host:port/db or unix:///path/to/socket"

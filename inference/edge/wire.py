@@ -52,10 +52,11 @@ class ServerSentEvents:
 
 
 class JsonLines:
-    """See `Encoding`: an object a line; spaces between two are no object."""
+    """See `Encoding`: an object a line. What says nothing is a space in front of the next one: the
+    official client reads every line as JSON, an empty one too."""
 
     content_type: ClassVar = "application/x-ndjson"
-    silence: ClassVar = b"\n"
+    silence: ClassVar = b" "
 
     def frame(self, frame: Frame, event_id: str | None) -> bytes:
         """See `Encoding`."""

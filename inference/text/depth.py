@@ -11,10 +11,10 @@ from typing import Any
 MAX_DEPTH = 64  # lists and objects inside each other
 
 
-def is_deep(value: Any) -> bool:
-    """Whether lists and objects in `value` are nested more than `MAX_DEPTH` times."""
+def is_deep(value: Any, max_depth: int = MAX_DEPTH) -> bool:
+    """Whether lists and objects in `value` are nested more than `max_depth` times."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(max_depth + 1):
         level = [item for item in level if type(item) is dict or type(item) is list]
         if not level:
             return False

@@ -20,7 +20,7 @@ from daphne.http_protocol import HTTPFactory, WebRequest  # daphne.server must b
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.web.http import HTTPChannel
 
-from inference.edge.errors import error_body
+from inference.edge.refusals import refusal_body
 from llamaweb.lib.ids import new_id
 
 KEEP_ALIVE_S = 75.0  # an idle connection is closed after this
@@ -68,15 +68,17 @@ class Load:
         self.body_bytes = 0
 
 
-def refusal(status: int, message: str, **more: Any) -> bytes:
-    """A whole HTTP response with an error in the OpenAI shape; the connection ends with it.
+def refusal(status: int, message: str, path: str = "", **more: Any) -> bytes:
+    """A whole HTTP response with an error in the shape of the API at `path`, "" where nothing of
+    the request was read; the connection ends with it.
 
     It is logged under its id.
     """
-    body = orjson.dumps(error_body(status, message, **more))
+    request_id = _logged(status, message)
+    body = orjson.dumps(refusal_body(path, status, message, request_id, **more))
     head = (
         f"HTTP/1.1 {status} {REASONS[status]}\r\nServer: llamaweb\r\nConnection: close\r\n"
-        f"X-Request-Id: {_logged(status, message)}\r\n"
+        f"X-Request-Id: {request_id}\r\n"
         f"Content-Type: application/json; charset=utf-8\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("ascii") + body
@@ -174,13 +176,15 @@ class BoundedRequest(WebRequest):  # type: ignore[misc]
 
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:
         """daphne's own errors, as JSON."""
+        request_id = _logged(status, body)
         headers = [
             (b"Content-Type", b"application/json; charset=utf-8"),
-            (b"X-Request-Id", _logged(status, body).encode("ascii")),
+            (b"X-Request-Id", request_id.encode("ascii")),
         ]
         start = {"type": "http.response.start", "status": status, "headers": headers}
         self.handle_reply(start)
-        content = orjson.dumps(error_body(status, body))
+        path = self.uri.decode("ascii", "replace")
+        content = orjson.dumps(refusal_body(path, status, body, request_id))
         self.handle_reply({"type": "http.response.body", "body": content})
 
     @property
@@ -280,7 +284,7 @@ class BoundedChannel(HTTPChannel):
         self.setTimeout(None)
         for request in self.requests:
             request.release()
-        self.transport.write(refusal(status, message, **more))
+        self.transport.write(refusal(status, message, self._asked_path(), **more))
         self.transport.loseWriteConnection()
         self._deadline = self.callLater(LINGER_S, self._abort)
 
@@ -291,6 +295,11 @@ class BoundedChannel(HTTPChannel):
             f"the request body is larger than {limit} bytes (LLAMAWEB_MAX_BODY_BYTES)",
             max_body_bytes=limit,
         )
+
+    def _asked_path(self) -> str:
+        """Of the request that is being read, "" before its first line."""
+        path: bytes = getattr(self, "_path", b"")
+        return path.decode("ascii", "replace")
 
     def _arm(self, seconds: float, message: str) -> None:
         self._disarm()

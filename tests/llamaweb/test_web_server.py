@@ -113,6 +113,25 @@ def test_an_announced_length_is_refused_before_any_of_it_comes(server: Toy) -> N
     assert error["type"] == "invalid_request_error"
 
 
+def test_a_refusal_has_the_shape_of_the_api_that_was_asked(server: Toy) -> None:
+    told = {}
+    for path in ("/api/chat", "/v1/messages?beta=true", "/v1/chat/completions"):
+        with server.connect() as link:
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n"
+            link.sendall(head.encode())
+            status, headers, body = read_all(link)
+        assert status == 413
+        assert headers["x-request-id"].startswith("req_")
+        told[path] = json.loads(body)
+    message = f"the request body is larger than {LIMIT} bytes (LLAMAWEB_MAX_BODY_BYTES)"
+    assert told["/api/chat"] == {"error": message}
+    assert told["/v1/messages?beta=true"]["error"] == {
+        "type": "request_too_large",
+        "message": message,
+    }
+    assert told["/v1/chat/completions"]["error"]["max_body_bytes"] == LIMIT
+
+
 def test_the_client_is_not_asked_to_go_on(server: Toy) -> None:
     with server.connect() as link:
         link.sendall(
