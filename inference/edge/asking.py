@@ -14,7 +14,7 @@ from django.http import HttpRequest
 
 from inference import api
 from inference.protocol.params import ContextParams, Limits, SamplingParams
-from inference.protocol.requests import AnswerParams, GenerateRequest, Prompt, ReplyInfo
+from inference.protocol.requests import AnswerParams, GenerateRequest, Lane, Prompt, ReplyInfo
 from inference.registry.chat_defaults import ChatDefaults
 from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import InvalidError, UnavailableError
@@ -54,6 +54,7 @@ class Asked:
     preserved_tokens: tuple[str, ...] = ()
     adapters: tuple[tuple[int, float], ...] | None = None
     answer: AnswerParams = field(default_factory=AnswerParams)
+    lane: Lane = "interactive"
 
 
 def caller_of(request: HttpRequest) -> Caller:
@@ -109,6 +110,7 @@ def generations_of(
             seed=seeds[index % len(seeds)],
             submitted_at=context.now_at,
             deadline_at=context.deadline_at,
+            lane=asked.lane,
             sampling=asked.sampling,
             limits=asked.limits,
             context=asked.context,

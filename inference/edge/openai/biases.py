@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
-from inference.edge.openai.schemas import MAX_INT32, MAX_NUMBER
+from inference.edge.wire_types import MAX_INT32, MAX_NUMBER
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 

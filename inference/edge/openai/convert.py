@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +21,7 @@ from inference.edge.openai.options import ReplyOptions, options_to_json
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
 from inference.edge.openai.tools import answer_of, tools_of
 from inference.edge.prompt_bounds import refuse_too_much
+from inference.edge.template_variables import template_variables
 from inference.protocol.params import SamplingParams
 from inference.protocol.requests import (
     AnswerParams,
@@ -39,7 +39,6 @@ from llamaweb.lib.ids import new_id
 
 MAX_CHOICES = 64  # prompts times n
 DEFAULT_TOP_LOGPROBS = 20
-MAX_KWARGS_CHARS = 64 * 1024
 MAX_TEXT_PARTS = 1024  # of a prompt of ids and texts; each is tokenised by itself
 ID_PREFIX = "chatcmpl-"
 DEFAULT_ANSWER = AnswerParams()
@@ -56,11 +55,16 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
         raise InvalidError("top_logprobs requires logprobs to be true", param="top_logprobs")
     messages = messages_of(body.messages)
     continues = _continues(body, messages)
+    is_thinking_off = body.reasoning_effort == "none"
     tools_json = tools_of(body)
     prompt = ChatPrompt(
         messages,
         tools_json=tools_json,
-        template_kwargs_json=_template_kwargs(body),
+        template_kwargs_json=template_variables(
+            body.chat_template_kwargs,
+            thinking=False if is_thinking_off else None,
+            effort=None if is_thinking_off else body.reasoning_effort,
+        ),
         continue_final=continues,
     )
     answer = answer_of(body, tools_json)
@@ -168,24 +172,6 @@ def _continues(body: ChatCompletionIn, messages: Sequence[Message]) -> bool:
             param="add_generation_prompt",
         )
     return continues
-
-
-def _template_kwargs(body: ChatCompletionIn) -> str | None:
-    kwargs = dict(body.chat_template_kwargs or {})
-    if not isinstance(kwargs.get("enable_thinking", True), bool):
-        raise InvalidError("must be a boolean", param="chat_template_kwargs.enable_thinking")
-    if body.reasoning_effort == "none":
-        kwargs.setdefault("enable_thinking", False)
-    elif body.reasoning_effort is not None:
-        kwargs.setdefault("reasoning_effort", valid_text(body.reasoning_effort))
-    if not kwargs:
-        return None
-    text = json.dumps(kwargs)
-    if len(text) > MAX_KWARGS_CHARS:
-        raise InvalidError(
-            f"is longer than {MAX_KWARGS_CHARS} characters", param="chat_template_kwargs"
-        )
-    return text
 
 
 def _prompts(prompt: Any) -> list[Prompt]:

@@ -7,13 +7,8 @@ from typing import Any
 
 from inference.edge.openai.biases import biases_of
 from inference.edge.openai.grammars import grammar_of
-from inference.edge.openai.schemas import (
-    MAX_SAMPLERS,
-    MAX_STOP_CHARS,
-    MAX_STOPS,
-    MAX_STOPS_CHARS,
-    GenerationIn,
-)
+from inference.edge.openai.schemas import MAX_SAMPLERS, GenerationIn
+from inference.edge.stops import stops_of
 from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
@@ -116,7 +111,7 @@ def limits_of(body: GenerationIn) -> Limits:
     max_tokens = next((value for value in given if value is not None), None)
     return Limits(
         max_tokens=None if max_tokens == -1 else max_tokens,
-        stop=_stop(body.stop),
+        stop=stops_of(body.stop, param="stop"),
         min_indent=body.n_indent,
         max_predict_ms=max(0, body.t_max_predict_ms),
     )
@@ -153,31 +148,6 @@ def num_choices_of(body: GenerationIn, num_slots: int) -> int:
             param=name,
         )
     return value
-
-
-def _stop(stop: Any) -> tuple[str, ...]:
-    if stop is None:
-        return ()
-    strings = [stop] if isinstance(stop, str) else stop
-    if not isinstance(strings, list):
-        raise InvalidError("must be text or a list of texts", param="stop")
-    if len(strings) > MAX_STOPS:
-        raise InvalidError(
-            f"has {len(strings)} strings, at most {MAX_STOPS} are allowed", param="stop"
-        )
-    for index, string in enumerate(strings):
-        if not isinstance(string, str):
-            raise InvalidError("must be text", param=f"stop[{index}]")
-        if len(string) > MAX_STOP_CHARS:
-            raise InvalidError(
-                f"is longer than {MAX_STOP_CHARS} characters", param=f"stop[{index}]"
-            )
-    num_chars = sum(map(len, strings))
-    if num_chars > MAX_STOPS_CHARS:
-        raise InvalidError(
-            f"has {num_chars} characters, at most {MAX_STOPS_CHARS} are allowed", param="stop"
-        )
-    return tuple(dict.fromkeys(valid_text(string) for string in strings if string))
 
 
 def _samplers(samplers: Any) -> tuple[str, ...] | None:

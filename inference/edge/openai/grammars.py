@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from inference.edge.openai.schemas import MAX_INT32, MAX_STOP_CHARS, GenerationIn
+from inference.edge.openai.schemas import GenerationIn
 from inference.edge.openai.structured import form_of, grammar_text
+from inference.edge.wire_types import MAX_INT32, MAX_STOP_CHARS
 from inference.protocol.params import Grammar, GrammarTrigger
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError

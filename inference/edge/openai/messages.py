@@ -6,14 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inference.edge.client_noise import without_noise
+from inference.edge.message_parts import (
+    PART_SEPARATOR,
+    no_modality,
+    parts_of,
+    refuse_two_answers,
+    text_at,
+)
 from inference.edge.openai.schemas import MessageIn
 from inference.protocol.requests import Message, Role, ToolCall
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
-MAX_PARTS = 1024
 MAX_TOOL_CALLS = 256
-PART_SEPARATOR = "\n\n"
 
 # "developer" is the newer name of "system", "function" the older one of "tool".
 ROLES: dict[str, Role] = {
@@ -47,10 +53,7 @@ def messages_of(messages: Sequence[MessageIn]) -> tuple[Message, ...]:
         InvalidError: `param` is the JSON path of the first field that can't be served.
     """
     out = tuple(_message(message, f"messages[{i}]") for i, message in enumerate(messages))
-    if len(out) > 1 and out[-1].role == out[-2].role == "assistant":
-        raise InvalidError(
-            "Cannot have 2 or more assistant messages at the end of the list", param="messages"
-        )
+    refuse_two_answers(out)
     return out
 
 
@@ -68,9 +71,10 @@ def _message(message: MessageIn, path: str) -> Message:
         what = "'content' or 'tool_calls'" if role == "assistant" else "'content'"
         raise InvalidError(f"{role} message must contain {what}", param=f"{path}.content")
     kinds = ANSWER_KINDS if role == "assistant" else TEXT_KINDS
+    text = _content(content, kinds, f"{path}.content")
     return Message(
         role=role,
-        content=_content(content, kinds, f"{path}.content"),
+        content=without_noise(text) if role == "system" else text,
         reasoning=valid_text(message.reasoning_content or "") if role == "assistant" else "",
         tool_calls=calls,
         tool_call_id=message.tool_call_id if role == "tool" else None,
@@ -83,30 +87,19 @@ def _content(content: Any, kinds: Mapping[str, str], path: str) -> str:
         return ""
     if isinstance(content, str):
         return valid_text(content)
-    if not isinstance(content, list):
-        raise InvalidError("must be text or a list of parts", param=path)
-    if not content:
-        raise InvalidError("the list of parts must not be empty", param=path)
-    if len(content) > MAX_PARTS:
-        raise InvalidError(f"has {len(content)} parts, at most {MAX_PARTS} are allowed", param=path)
-    return PART_SEPARATOR.join(_part(part, kinds, f"{path}[{i}]") for i, part in enumerate(content))
+    parts = parts_of(content, path)
+    return PART_SEPARATOR.join(_part(part, kinds, f"{path}[{i}]") for i, part in enumerate(parts))
 
 
-def _part(part: Any, kinds: Mapping[str, str], path: str) -> str:
-    if not isinstance(part, dict):
-        raise InvalidError("must be an object with a 'type'", param=path)
+def _part(part: dict[str, Any], kinds: Mapping[str, str], path: str) -> str:
     kind = part.get("type")
     modality = MODALITY_OF_PART.get(kind) if isinstance(kind, str) else None
     if modality is not None:
-        raise InvalidError(
-            f"this model takes text only, {modality} input is not supported", param=path
-        )
+        raise no_modality(modality, path)
     field = kinds.get(kind) if isinstance(kind, str) else None
     if field is None:
         raise InvalidError("unsupported content part type", param=f"{path}.type")
-    if not isinstance(part.get(field), str):
-        raise InvalidError("must be text", param=f"{path}.{field}")
-    return valid_text(part[field])
+    return text_at(part, field, path)
 
 
 def _calls(message: MessageIn, path: str) -> tuple[ToolCall, ...]:

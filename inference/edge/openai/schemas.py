@@ -1,85 +1,34 @@
-"""Wire types of the OpenAI family. `null` is the same as absent; unknown fields are ignored.
-
-Integers are JSON integers (no text, no boolean, no fraction); numbers may be integers. Where
-llama-server clips a value, it is clipped here too, elsewhere it is refused.
-"""
+"""Wire types of the OpenAI family."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    model_validator,
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+
+from inference.edge.wire_types import (
+    MAX_MESSAGES,
+    Count,
+    CountOrAll,
+    FreeForm,
+    ModelName,
+    Number,
+    Positive,
+    Share,
+    ShortText,
+    WireSchema,
+    clip,
+    clip_int,
+    refuse_deep,
 )
 
-from inference.text.depth import MAX_DEPTH, is_deep
-
-MAX_INT32 = 2**31 - 1
-MAX_STOPS = 64
-MAX_STOP_CHARS = 1024
-MAX_STOPS_CHARS = 2048  # all together; the engine makes a tree of them before it goes on
 MAX_SAMPLERS = 64
 MAX_BREAKERS = 16  # the engine looks at the whole vocabulary for each
-MAX_MESSAGES = 4096
-MAX_MODEL_NAME_CHARS = 512
 MAX_NUM_PROBS = 20  # as in the engine
 MAX_PRESERVED = 256
 MIN_REPEAT_PENALTY = 1e-6
-MAX_NUMBER = 1e6  # as in the engine, whose arithmetic has 32 bits
 
-
-def _clip(low: float | None, high: float | None) -> AfterValidator:
-    def clip(value: float) -> float:
-        value = value if low is None else max(low, value)
-        return value if high is None else min(high, value)
-
-    return AfterValidator(clip)
-
-
-def _clip_int(low: int, high: int = MAX_INT32) -> AfterValidator:
-    def clip(value: int) -> int:
-        return min(high, max(low, value))
-
-    return AfterValidator(clip)
-
-
-def _refuse_deep(value: Any) -> Any:
-    if is_deep(value):
-        raise ValueError(f"is nested too deeply, at most {MAX_DEPTH} levels are allowed")
-    return value
-
-
-FreeForm: TypeAlias = Annotated[Any, AfterValidator(_refuse_deep)]
-Number: TypeAlias = Annotated[
-    float, Field(strict=True, allow_inf_nan=False, ge=-MAX_NUMBER, le=MAX_NUMBER)
-]
-Positive: TypeAlias = Annotated[Number, _clip(0.0, None)]
-Share: TypeAlias = Annotated[Number, _clip(0.0, 1.0)]
-Count: TypeAlias = Annotated[StrictInt, Field(ge=0), _clip_int(0)]
 NumProbs: TypeAlias = Annotated[StrictInt, Field(ge=0, le=MAX_NUM_PROBS)]
-CountOrAll: TypeAlias = Annotated[StrictInt, Field(ge=-1), _clip_int(-1)]
-ShortText: TypeAlias = Annotated[StrictStr, Field(max_length=MAX_STOP_CHARS)]
-
-
-class WireSchema(BaseModel):
-    """Base: an object whose null fields are absent."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _null_is_absent(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(data, dict):
-            data = {name: value for name, value in data.items() if value is not None}
-        return handler(data)
 
 
 class StreamOptions(WireSchema):
@@ -94,7 +43,7 @@ class GenerationIn(WireSchema):
     # The first of these that is given counts.
     LENGTH_FIELDS: ClassVar = ("n_predict", "max_completion_tokens", "max_tokens")
 
-    model: Annotated[StrictStr, Field(max_length=MAX_MODEL_NAME_CHARS)] | None = None
+    model: ModelName | None = None
     stream: StrictBool = False
     stream_options: StreamOptions = StreamOptions()
     return_progress: StrictBool = False
@@ -109,7 +58,7 @@ class GenerationIn(WireSchema):
     temperature: Positive | None = None
     dynatemp_range: Number | None = None
     dynatemp_exponent: Number | None = None
-    top_k: Annotated[StrictInt, _clip_int(0)] | None = None
+    top_k: Annotated[StrictInt, clip_int(0)] | None = None
     top_p: Share | None = None
     min_p: Share | None = None
     top_n_sigma: Number | None = None
@@ -127,10 +76,10 @@ class GenerationIn(WireSchema):
     dry_sequence_breakers: (
         Annotated[list[ShortText], Field(min_length=1, max_length=MAX_BREAKERS)] | None
     ) = None
-    mirostat: Annotated[StrictInt, _clip_int(0, 2)] | None = None
+    mirostat: Annotated[StrictInt, clip_int(0, 2)] | None = None
     mirostat_tau: Number | None = None
     mirostat_eta: Number | None = None
-    adaptive_target: Annotated[Number, _clip(None, 1.0)] | None = None
+    adaptive_target: Annotated[Number, clip(None, 1.0)] | None = None
     adaptive_decay: Annotated[Number, Field(ge=0, le=0.99)] | None = None
     min_keep: Count | None = None
     samplers: FreeForm = None
@@ -183,7 +132,7 @@ class ChatCompletionIn(GenerationIn):
     messages: Annotated[list[MessageIn], Field(max_length=MAX_MESSAGES)]
     logprobs: StrictBool = False
     top_logprobs: NumProbs | None = None
-    chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(_refuse_deep)] | None = None
+    chat_template_kwargs: Annotated[dict[str, Any], AfterValidator(refuse_deep)] | None = None
     reasoning_effort: StrictStr | None = None
     reasoning_format: StrictStr | None = None
     parallel_tool_calls: StrictBool | None = None

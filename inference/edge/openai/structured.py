@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from inference.edge.openai.schemas import GenerationIn
+from inference.edge.schema_form import schema_form
 from inference.protocol.params import Grammar
-from inference.text.depth import MAX_DEPTH, is_deep
 from inference.text.lark import refuse_unbounded
 from inference.text.prompts import valid_text
 from inference.text.schema.prepare import MAX_SCHEMA_CHARS
@@ -70,17 +70,17 @@ def _response_format(value: Any) -> Grammar | None:
         return None
     if kind == "json_object":
         schema = value.get("schema")
-        return _schema({} if schema is None else schema, f"{param}.schema")
+        return schema_form({} if schema is None else schema, f"{param}.schema")
     wrapped = value.get("json_schema")
     if not isinstance(wrapped, dict) or wrapped.get("schema") is None:
         raise InvalidError("must be an object with a 'schema'", param=f"{param}.json_schema")
     if not isinstance(wrapped.get("strict") or False, bool):
         raise InvalidError("must be true or false", param=f"{param}.json_schema.strict")
-    return _schema(wrapped["schema"], f"{param}.json_schema.schema")
+    return schema_form(wrapped["schema"], f"{param}.json_schema.schema")
 
 
 def _json_schema(value: Any) -> Grammar | None:
-    return None if value is None else _schema(value, "json_schema")
+    return None if value is None else schema_form(value, "json_schema")
 
 
 def _structured(value: Any) -> Grammar | None:
@@ -97,32 +97,18 @@ def _structured(value: Any) -> Grammar | None:
     param = f"{param}.{kind}"
     match kind:
         case "json":
-            return _schema(_parsed(wanted, param) if isinstance(wanted, str) else wanted, param)
+            parsed = _parsed(wanted, param) if isinstance(wanted, str) else wanted
+            return schema_form(parsed, param)
         case "json_object":
             if wanted is not True:
                 raise InvalidError("must be true", param=param)
-            return _schema({}, param)
+            return schema_form({}, param)
         case "regex":
             return Grammar(_text(wanted, param), kind="regex", param=param)
         case "choice":
             return Grammar(_one_of(wanted, param), kind="regex", param=param)
         case _:
             return grammar_text(wanted, param)
-
-
-def _schema(schema: Any, param: str) -> Grammar:
-    if not isinstance(schema, dict):
-        raise InvalidError("must be an object", param=param)
-    if is_deep(schema):  # one that came as text wasn't looked at yet
-        raise InvalidError(
-            f"is nested too deeply, at most {MAX_DEPTH} levels are allowed", param=param
-        )
-    text = valid_text(json.dumps(schema, ensure_ascii=False))
-    if len(text) > MAX_SCHEMA_CHARS:
-        raise InvalidError(
-            f"has {len(text)} characters, at most {MAX_SCHEMA_CHARS} are allowed", param=param
-        )
-    return Grammar(text, kind="json_schema", param=param)
 
 
 def _parsed(text: str, param: str) -> Any:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
 from inference.edge.openai.schemas import ChatCompletionIn
+from inference.edge.tools import definitions_json, tool_definition, tool_list, tool_names
 from inference.protocol.requests import AnswerParams
-from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
-MAX_TOOLS = 128
-MAX_TOOLS_CHARS = 512 * 1024  # of JSON, all together
-MAX_NAME_CHARS = 128
-# What no family of models could write as a name, or nobody could tell from what stands around it.
-NAME = re.compile(r"""[^\s\x00-\x1f\x7f<>\[\]{}()"'`\\,;=:]+""")
 CHOICES = ("auto", "none", "required")
 # llama-server's names; "auto" and both "deepseek" put thoughts into `reasoning_content`.
 REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
@@ -28,33 +21,8 @@ def tools_of(body: ChatCompletionIn) -> str | None:
     Raises:
         InvalidError: naming the field.
     """
-    tools = body.tools
-    if tools is None or tools == []:
-        return None
-    if not isinstance(tools, list):
-        raise InvalidError("must be a list", param="tools")
-    if len(tools) > MAX_TOOLS:
-        raise InvalidError(
-            f"has {len(tools)} tools, at most {MAX_TOOLS} are allowed", param="tools"
-        )
-    names: set[str] = set()
-    definitions = []
-    for index, tool in enumerate(tools):
-        definitions.append(_tool(tool, f"tools[{index}]"))
-        name = definitions[-1]["function"]["name"]
-        if name in names:
-            raise InvalidError(
-                "another tool has that name already", param=f"tools[{index}].function.name"
-            )
-        names.add(name)
-    try:
-        text = valid_text(json.dumps(definitions, ensure_ascii=False, allow_nan=False))
-    except ValueError:
-        raise InvalidError("numbers must be finite", param="tools") from None
-    if len(text) > MAX_TOOLS_CHARS:
-        raise InvalidError(
-            f"has {len(text)} characters, at most {MAX_TOOLS_CHARS} are allowed", param="tools"
-        )
+    paths = {f"tools[{index}]": tool for index, tool in enumerate(tool_list(body.tools))}
+    text = definitions_json({f"{path}.function": _tool(tool, path) for path, tool in paths.items()})
     return None if body.tool_choice == "none" else text
 
 
@@ -68,8 +36,7 @@ def answer_of(body: ChatCompletionIn, tools_json: str | None) -> AnswerParams:
         raise InvalidError(
             f"must be one of {', '.join(REASONING_FORMATS)}", param="reasoning_format"
         )
-    names = [tool["function"]["name"] for tool in json.loads(tools_json or "[]")]
-    is_forced, name = _choice(body.tool_choice, names)
+    is_forced, name = _choice(body.tool_choice, tool_names(tools_json))
     return AnswerParams(
         splits_reasoning=body.reasoning_format != "none",
         tool_choice="required" if is_forced else "auto",
@@ -102,7 +69,6 @@ def _choice(choice: Any, names: list[str]) -> tuple[bool, str]:
 
 
 def _tool(tool: Any, path: str) -> dict[str, Any]:
-    """One definition, with what templates read of it and nothing else."""
     if not isinstance(tool, dict):
         raise InvalidError("must be an object", param=path)
     if tool.get("type", "function") != "function":
@@ -110,31 +76,4 @@ def _tool(tool: Any, path: str) -> dict[str, Any]:
     function = tool.get("function")
     if not isinstance(function, dict):
         raise InvalidError("must be an object", param=f"{path}.function")
-    path = f"{path}.function"
-    name = function.get("name")
-    if not isinstance(name, str) or len(name) > MAX_NAME_CHARS or not NAME.fullmatch(name):
-        raise InvalidError(
-            f"must be text of 1 to {MAX_NAME_CHARS} characters without white space, quotes, "
-            "brackets and control characters",
-            param=f"{path}.name",
-        )
-    out: dict[str, Any] = {"name": name}
-    description, parameters = function.get("description"), function.get("parameters")
-    if description is not None:
-        if not isinstance(description, str):
-            raise InvalidError("must be text", param=f"{path}.description")
-        out["description"] = description
-    if parameters is not None and not isinstance(parameters, dict):
-        raise InvalidError("must be an object, a JSON schema", param=f"{path}.parameters")
-    out["parameters"] = _parameters(parameters or {}, f"{path}.parameters")
-    return {"type": "function", "function": out}
-
-
-def _parameters(given: dict[str, Any], path: str) -> dict[str, Any]:
-    """Most templates read the properties without a look."""
-    out = {"type": "object", "properties": {}, **given}
-    if out["properties"] is None:
-        out["properties"] = {}
-    if not isinstance(out["properties"], dict):
-        raise InvalidError("must be an object of schemas", param=f"{path}.properties")
-    return out
+    return tool_definition(function, schema="parameters", path=f"{path}.function")

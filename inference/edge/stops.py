@@ -1,0 +1,39 @@
+"""Strings that end an answer, in whatever field a family has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inference.edge.wire_types import MAX_STOP_CHARS, MAX_STOPS, MAX_STOPS_CHARS
+from inference.text.prompts import valid_text
+from llamaweb.lib.errors import InvalidError
+
+
+def stops_of(stop: Any, *, param: str) -> tuple[str, ...]:
+    """The strings of a text or a list of texts, each once; empty ones mean nothing.
+
+    Raises:
+        InvalidError: naming the field `param`.
+    """
+    if stop is None:
+        return ()
+    strings = [stop] if isinstance(stop, str) else stop
+    if not isinstance(strings, list):
+        raise InvalidError("must be text or a list of texts", param=param)
+    if len(strings) > MAX_STOPS:
+        raise InvalidError(
+            f"has {len(strings)} strings, at most {MAX_STOPS} are allowed", param=param
+        )
+    for index, string in enumerate(strings):
+        if not isinstance(string, str):
+            raise InvalidError("must be text", param=f"{param}[{index}]")
+        if len(string) > MAX_STOP_CHARS:
+            raise InvalidError(
+                f"is longer than {MAX_STOP_CHARS} characters", param=f"{param}[{index}]"
+            )
+    num_chars = sum(map(len, strings))
+    if num_chars > MAX_STOPS_CHARS:
+        raise InvalidError(
+            f"has {num_chars} characters, at most {MAX_STOPS_CHARS} are allowed", param=param
+        )
+    return tuple(dict.fromkeys(valid_text(string) for string in strings if string))

@@ -1,0 +1,100 @@
+"""Definitions of tools as the engine gets them, whatever a family calls their fields."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from inference.text.prompts import valid_text
+from llamaweb.lib.errors import InvalidError
+
+MAX_TOOLS = 128
+MAX_TOOLS_CHARS = 512 * 1024  # of JSON, all together
+MAX_NAME_CHARS = 128
+# What no family of models could write as a name, or nobody could tell from what stands around it.
+NAME = re.compile(r"""[^\s\x00-\x1f\x7f<>\[\]{}()"'`\\,;=:]+""")
+
+
+def tool_list(tools: Any) -> list[Any]:
+    """The field `tools`, or an empty list.
+
+    Raises:
+        InvalidError: no list, or a long one.
+    """
+    if tools is None:
+        return []
+    if not isinstance(tools, list):
+        raise InvalidError("must be a list", param="tools")
+    if len(tools) > MAX_TOOLS:
+        raise InvalidError(
+            f"has {len(tools)} tools, at most {MAX_TOOLS} are allowed", param="tools"
+        )
+    return tools
+
+
+def tool_definition(fields: Mapping[str, Any], *, schema: str, path: str) -> dict[str, Any]:
+    """One function with what templates read of it and nothing else: `name`, `description` and the
+    JSON schema in the field called `schema` of `fields`, which stand at `path`.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    name = fields.get("name")
+    if not isinstance(name, str) or len(name) > MAX_NAME_CHARS or not NAME.fullmatch(name):
+        raise InvalidError(
+            f"must be text of 1 to {MAX_NAME_CHARS} characters without white space, quotes, "
+            "brackets and control characters",
+            param=f"{path}.name",
+        )
+    out: dict[str, Any] = {"name": name}
+    description, parameters = fields.get("description"), fields.get(schema)
+    if description is not None:
+        if not isinstance(description, str):
+            raise InvalidError("must be text", param=f"{path}.description")
+        out["description"] = description
+    if parameters is not None and not isinstance(parameters, dict):
+        raise InvalidError("must be an object, a JSON schema", param=f"{path}.{schema}")
+    out["parameters"] = _parameters(parameters or {}, f"{path}.{schema}")
+    return {"type": "function", "function": out}
+
+
+def definitions_json(by_path: Mapping[str, dict[str, Any]]) -> str | None:
+    """JSON text of the definitions, which stand at the paths in the request; None without any.
+
+    Raises:
+        InvalidError: two have the same name, they are too long together, or hold no JSON numbers.
+    """
+    if not by_path:
+        return None
+    names: set[str] = set()
+    for path, definition in by_path.items():
+        name = definition["function"]["name"]
+        if name in names:
+            raise InvalidError("another tool has that name already", param=f"{path}.name")
+        names.add(name)
+    try:
+        text = json.dumps(list(by_path.values()), ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise InvalidError("numbers must be finite", param="tools") from None
+    if len(text) > MAX_TOOLS_CHARS:
+        raise InvalidError(
+            f"has {len(text)} characters, at most {MAX_TOOLS_CHARS} are allowed", param="tools"
+        )
+    return valid_text(text)
+
+
+def tool_names(tools_json: str | None) -> list[str]:
+    """The names in `definitions_json`'s text."""
+    return [tool["function"]["name"] for tool in json.loads(tools_json or "[]")]
+
+
+def _parameters(given: dict[str, Any], path: str) -> dict[str, Any]:
+    """Most templates read the properties without a look."""
+    out = {"type": "object", "properties": {}, **given}
+    if out["properties"] is None:
+        out["properties"] = {}
+    if not isinstance(out["properties"], dict):
+        raise InvalidError("must be an object of schemas", param=f"{path}.properties")
+    return out
