@@ -171,9 +171,10 @@ async def model_list() -> list[ModelInfo]:
     return await in_database(selectors.model_list)()
 
 
-async def model_list_for(user_id: int) -> list[ModelInfo]:
-    """Those that a user may use, the default one first."""
-    return await in_database(selectors.model_list_for)(user_id)
+async def model_list_for(user_id: int, only: Collection[str] = ()) -> list[ModelInfo]:
+    """Those that a user may use, the default one first. `only`: those that their key is for, none
+    for all."""
+    return await in_database(selectors.model_list_for)(user_id, only)
 
 
 async def model_resolve(name: str | None) -> ModelInfo:
@@ -186,24 +187,26 @@ async def model_resolve(name: str | None) -> ModelInfo:
     return await in_database(selectors.model_resolve)(name)
 
 
-async def model_resolve_for(user_id: int, name: str | None) -> ModelInfo:
-    """The model that a user's request means.
+async def model_resolve_for(
+    user_id: int, name: str | None, only: Collection[str] = ()
+) -> ModelInfo:
+    """The model that a user's request means, among those of `model_list_for`.
 
     Raises:
         NotFoundError: there is none, or not for them.
         UnavailableError: there is none at all.
     """
-    return await in_database(selectors.model_resolve_for)(user_id, name)
+    return await in_database(selectors.model_resolve_for)(user_id, name, only)
 
 
-async def model_cards_for(user_id: int) -> list[ModelCard]:
+async def model_cards_for(user_id: int, only: Collection[str] = ()) -> list[ModelCard]:
     """As `model_list_for`, with all that lists show."""
-    return await in_database(model_cards.model_cards_for)(user_id)
+    return await in_database(model_cards.model_cards_for)(user_id, only)
 
 
-async def model_card_for(user_id: int, name: str | None) -> ModelCard:
+async def model_card_for(user_id: int, name: str | None, only: Collection[str] = ()) -> ModelCard:
     """As `model_resolve_for`, with all that lists show."""
-    return await in_database(model_cards.model_card_for)(user_id, name)
+    return await in_database(model_cards.model_card_for)(user_id, name, only)
 
 
 async def model_choices_for(user_id: int) -> list[ModelChoice]:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 MAX_NAMES_WRITTEN = 50  # of each kind, in an audit event
 
 
-def access_models(user_id: int) -> QuerySet[ModelConfig]:
-    """The enabled models that a user may use; a superuser all, an inactive account none."""
+def access_models(user_id: int, only: Collection[str] = ()) -> QuerySet[ModelConfig]:
+    """The enabled models that a user may use; a superuser all, an inactive account none. `only`:
+    those that the key is for by which they ask, none for all."""
     person = get_user_model().objects.filter(pk=user_id, is_active=True)
     by_name = ModelConfig.users.through.objects.filter(
         modelconfig_id=OuterRef("pk"), user_id=user_id
@@ -36,7 +37,8 @@ def access_models(user_id: int) -> QuerySet[ModelConfig]:
         | Exists(by_group)
         | Exists(person.filter(is_superuser=True))
     )
-    return ModelConfig.objects.filter(may, Exists(person), is_enabled=True)
+    found = ModelConfig.objects.filter(may, Exists(person), is_enabled=True)
+    return found.filter(name__in=only) if only else found
 
 
 def access_model_ids(user_ids: Collection[int]) -> dict[int, set[int]]:

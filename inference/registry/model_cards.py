@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
@@ -45,14 +45,14 @@ class Download:
     files: dict[str, tuple[int, int | None]] = field(default_factory=dict)
 
 
-def model_cards_for(user_id: int) -> list[ModelCard]:
-    """Of the models that a user may use, the first is what they get without a name."""
-    return _cards(in_order(access_models(user_id)).select_related("file"))
+def model_cards_for(user_id: int, only: Collection[str] = ()) -> list[ModelCard]:
+    """Of the models of `access_models`, the first is what they get without a name."""
+    return _cards(in_order(access_models(user_id, only)).select_related("file"))
 
 
-def model_card_for(user_id: int, name: str | None) -> ModelCard:
+def model_card_for(user_id: int, name: str | None, only: Collection[str] = ()) -> ModelCard:
     """Of the model that a user's `name` means; raises as `model_resolve_for`."""
-    configs = access_models(user_id).select_related("file")
+    configs = access_models(user_id, only).select_related("file")
     config = config_resolve(configs, name)
     return _card(config, is_default=config == config_resolve(configs, None))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,9 +75,9 @@ def model_list() -> list[ModelInfo]:
     return [model_info(config) for config in in_order(_enabled())]
 
 
-def model_list_for(user_id: int) -> list[ModelInfo]:
-    """As `model_list`, those that a user may use."""
-    return [model_info(config) for config in in_order(access_models(user_id))]
+def model_list_for(user_id: int, only: Collection[str] = ()) -> list[ModelInfo]:
+    """As `model_list`, those of `access_models`."""
+    return [model_info(config) for config in in_order(access_models(user_id, only))]
 
 
 def model_resolve(name: str | None) -> ModelInfo:
@@ -90,15 +90,15 @@ def model_resolve(name: str | None) -> ModelInfo:
     return model_info(config_resolve(_enabled(), name))
 
 
-def model_resolve_for(user_id: int, name: str | None) -> ModelInfo:
-    """As `model_resolve`, among those that a user may use: without a name the first of these, where
+def model_resolve_for(user_id: int, name: str | None, only: Collection[str] = ()) -> ModelInfo:
+    """As `model_resolve`, among those of `access_models`: without a name the first of these, where
     they may not use the default one.
 
     Raises:
         NotFoundError: there is no such model for them.
         UnavailableError: there is none at all.
     """
-    return model_info(config_resolve(access_models(user_id), name))
+    return model_info(config_resolve(access_models(user_id, only), name))
 
 
 def config_resolve(configs: QuerySet[ModelConfig], name: str | None) -> ModelConfig:

@@ -13,6 +13,7 @@ class Caller:
 
     `owner_key` is the unit of fairness and quota, `cache_scope` bounds whose prompts share the
     prompt cache; both are the user's, so a second key gains nothing. `key_id` None: a session.
+    `model_names`: the only models that the key may be used with, empty for all of the user's.
     """
 
     user_id: int
@@ -20,6 +21,7 @@ class Caller:
     is_staff: bool
     scopes: frozenset[str]
     key_id: int | None = None
+    model_names: frozenset[str] = frozenset()
 
     @property
     def owner_key(self) -> str:
@@ -41,4 +43,5 @@ def caller_from_key(key: ApiKey) -> Caller:
         is_staff=user.is_staff,
         scopes=frozenset(key.scopes),
         key_id=key.pk,
+        model_names=frozenset(key.model_names),
     )

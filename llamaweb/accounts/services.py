@@ -17,6 +17,8 @@ from llamaweb.lib.errors import InvalidError
 NAME_LEN = 100
 MAX_KEYS_PER_USER = 100
 MAX_KEY_LIFE = dt.timedelta(days=36_500)
+MAX_KEY_MODELS = 100
+MODEL_NAME_LEN = 128
 
 
 def audit_record(
@@ -52,27 +54,33 @@ def api_key_create(
     user: User,
     name: str,
     scopes: Sequence[str] = (Scope.INFERENCE,),
+    model_names: Sequence[str] = (),
     expires_at: dt.datetime | None = None,
     actor: User | None = None,
     address: str | None = None,
 ) -> tuple[ApiKey, str]:
     """Make a key for `user`; returns the row and the key itself, which nobody can read again.
 
+    `model_names`: the only models it may be used with, none for all that its owner may use. A name
+    that no model has allows nothing, until one is called so.
+
     Raises:
-        InvalidError: no or too long a name, unknown scope, expiry in the past or too far away, too
-            many keys.
+        InvalidError: no or too long a name, unknown scope, too many models, expiry in the past or
+            too far away, too many keys.
     """
     now = timezone.now()
     raw = keys.new_key()
     with transaction.atomic():
         User.objects.select_for_update().get(pk=user.pk)  # two at once can't pass the bound
         _check(user, name, scopes, expires_at, now)
+        _check_models(model_names)
         key = ApiKey.objects.create(
             user=user,
             name=name.strip(),
             prefix=keys.shown(raw),
             digest=keys.digest(raw, settings.API_KEY_HMAC_KEY),
             scopes=sorted({str(scope) for scope in scopes}),
+            model_names=sorted(set(model_names)),
             created_at=now,
             expires_at=expires_at,
         )
@@ -84,6 +92,7 @@ def api_key_create(
             name=key.name,
             owner=user.get_username(),
             scopes=key.scopes,
+            model_names=key.model_names,
         )
     return key, raw
 
@@ -107,6 +116,16 @@ def _check(
         raise InvalidError(message, param="expires_at")
     if user.api_keys.filter(revoked_at=None).count() >= MAX_KEYS_PER_USER:
         raise InvalidError(f"a user may have {MAX_KEYS_PER_USER} keys; revoke one first")
+
+
+def _check_models(names: Sequence[str]) -> None:
+    if len(names) > MAX_KEY_MODELS:
+        message = f"has {len(names)} names, at most {MAX_KEY_MODELS} are allowed"
+        raise InvalidError(message, param="models")
+    for index, name in enumerate(names):
+        if not 0 < len(name) <= MODEL_NAME_LEN or not name.isprintable():
+            message = f"must be a model's name of 1 to {MODEL_NAME_LEN} printable characters"
+            raise InvalidError(message, param=f"models[{index}]")
 
 
 def api_key_revoke(*, key: ApiKey, actor: User | None = None, address: str | None = None) -> bool:

@@ -24,7 +24,12 @@ def test_the_act_is_written_down(alice: Any, event: AuditEvent) -> None:
     assert (event.actor_id, event.actor_name) == (alice.pk, "alice")
     assert (event.object_type, event.object_id) == ("accounts.apikey", str(ApiKey.objects.get().pk))
     assert event.address == "192.0.2.1"
-    assert event.detail == {"name": "first", "owner": "alice", "scopes": ["inference"]}
+    assert event.detail == {
+        "name": "first",
+        "owner": "alice",
+        "scopes": ["inference"],
+        "model_names": [],
+    }
 
 
 def test_revoking_is_written_down_once(alice: Any) -> None:

@@ -12,7 +12,8 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from llamaweb.accounts import keys, selectors
-from llamaweb.accounts.models import ApiKey, Scope
+from llamaweb.accounts.caller import caller_from_key
+from llamaweb.accounts.models import ApiKey, AuditAction, AuditEvent, Scope
 from llamaweb.accounts.selectors import api_key_authenticate
 from llamaweb.accounts.services import api_key_create, api_key_revoke
 from llamaweb.lib.errors import AuthenticationError, InvalidError
@@ -119,6 +120,10 @@ def test_the_last_use_is_written_at_most_once_a_minute(
         ({"scopes": ["root"]}, "scopes"),
         ({"scopes": []}, "scopes"),
         ({"expires_at": NOW}, "expires_at"),
+        ({"model_names": [""]}, "models[0]"),
+        ({"model_names": ["ok", "x" * 129]}, "models[1]"),
+        ({"model_names": ["a\nb"]}, "models[0]"),
+        ({"model_names": [f"m{number}" for number in range(101)]}, "models"),
     ],
 )
 def test_what_can_not_be_made_names_its_field(
@@ -132,7 +137,15 @@ def test_what_can_not_be_made_names_its_field(
 
 def test_scopes_are_kept_once_and_sorted(alice: Any) -> None:
     row, _ = api_key_create(user=alice, name="all", scopes=[*Scope, Scope.ADMIN])
-    assert row.scopes == ["admin", "inference", "models:read"]
+    assert row.scopes == sorted(Scope.values)
+
+
+def test_models_are_kept_once_and_sorted(alice: Any) -> None:
+    row, _ = api_key_create(user=alice, name="two", model_names=["b", "a", "b"])
+    assert row.model_names == ["a", "b"]
+    assert caller_from_key(row).model_names == {"a", "b"}
+    event = AuditEvent.objects.get(action=AuditAction.API_KEY_CREATED)
+    assert event.detail["model_names"] == ["a", "b"]
 
 
 def test_the_number_of_keys_is_bounded(alice: Any, monkeypatch: pytest.MonkeyPatch) -> None:

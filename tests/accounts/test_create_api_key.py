@@ -31,10 +31,12 @@ def test_the_key_stands_alone_on_the_last_line(alice: Any) -> None:
     assert AuditEvent.objects.get().detail["name"] == "laptop"
 
 
-def test_scopes_and_expiry(alice: Any) -> None:
-    run("alice", "--name", "n", "--scope", "models:read", "--scope", "admin", "--expires", "2")
+def test_scopes_models_and_expiry(alice: Any) -> None:
+    options = ("--scope", "models:read", "--scope", "admin", "--model", "tiny", "--expires", "2")
+    run("alice", "--name", "n", *options)
     key = ApiKey.objects.get()
     assert key.scopes == ["admin", "models:read"]
+    assert key.model_names == ["tiny"]
     assert key.expires_at is not None
     assert dt.timedelta(days=1) < key.expires_at - timezone.now() <= dt.timedelta(days=2)
 

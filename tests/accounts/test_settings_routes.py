@@ -101,6 +101,14 @@ class TestKeys:
         key.refresh_from_db()
         assert key.revoked_at is None
 
+    def test_a_key_may_be_for_less(self, mine: Client) -> None:
+        body = {"name": "x", "scopes": ["models:read", "embeddings"], "models": ["b", "a"]}
+        made = call(mine, "POST", "keys", body).json()["key"]
+        assert made["scopes"] == ["embeddings", "models:read"]
+        assert made["models"] == ["a", "b"]
+        (listed,) = call(mine, "GET", "keys").json()["keys"]
+        assert listed == made
+
     @pytest.mark.parametrize(
         "body",
         [
@@ -112,6 +120,10 @@ class TestKeys:
             {"name": "x", "expires_at": "2101-01-01T00:00:00"},
             {"name": "x", "expires_at": "9999-12-31T23:59:59-23:00"},  # no date in UTC
             {"name": "x", "scopes": ["admin"]},
+            {"name": "x", "scopes": ["inference", "models:write"]},
+            {"name": "x", "scopes": []},
+            {"name": "x", "models": [""]},
+            {"name": "x", "models": ["m"] * 101},
         ],
     )
     def test_bad_ones_are_refused(self, mine: Client, body: Any) -> None:

@@ -131,3 +131,42 @@ def test_a_models_sampling_holds_where_a_request_says_nothing(
     first, second = (request.sampling for request in engines.submitted)
     assert (first.temperature, first.top_k) == (0.5, 7)
     assert (second.temperature, second.top_k, second.top_p) == (0.25, 7, None)
+
+
+def keyed(user: User, *names: str, scopes: tuple[str, ...] = ("inference",)) -> Client:
+    key = make_key(user, model_names=names, scopes=scopes)
+    return Client(headers={"Authorization": f"Bearer {key}"})
+
+
+def test_a_key_for_certain_models_knows_no_other(
+    engines: FakeInference, public: ModelConfig, secret: ModelConfig, alice: User
+) -> None:
+    client = keyed(alice, "secret", "absent")
+    listed = client.get("/v1/models").json()["data"]
+    assert [model["id"] for model in listed] == ["secret"]
+    assert client.get("/v1/models/public").status_code == 404
+    assert client.get("/lora-adapters?model=public").status_code == 404
+    for name, status in (("secret", 200), ("hidden/one", 200), ("default", 200), ("public", 404)):
+        body = {"messages": HELLO, "model": name}
+        answered = client.post(CHAT, body, content_type="application/json")
+        assert answered.status_code == status, name
+    assert {request.model for request in engines.submitted} == {"secret"}
+
+
+def test_a_key_opens_no_model_that_its_owner_may_not_use(
+    engines: FakeInference, public: ModelConfig, secret: ModelConfig, carol: User
+) -> None:
+    client = keyed(carol, "secret")
+    assert client.get("/v1/models").json()["data"] == []
+    body = {"messages": HELLO, "model": "secret"}
+    assert client.post(CHAT, body, content_type="application/json").status_code == 404
+    assert engines.submitted == []
+
+
+def test_a_key_for_certain_models_administers_none(public: ModelConfig) -> None:
+    root = UserFactory.create(is_staff=True, is_superuser=True)
+    body = {"model": "public"}
+    for names, status in (((), 200), (("public",), 403)):
+        client = keyed(root, *names, scopes=("models:write",))
+        load = client.post("/v1/models/unload", body, content_type="application/json")
+        assert load.status_code == status

@@ -13,7 +13,7 @@ from tests.fakes.inference_api import FakeInference
 
 @pytest.fixture(autouse=True)
 def _unloaded(fake: FakeInference, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def resolve(user_id: int, name: str | None) -> ModelInfo:
+    async def resolve(user_id: int, name: str | None, only: object) -> ModelInfo:
         return ModelInfo("tiny", 1_700_000_000, 4, "mock", is_loaded=False)
 
     monkeypatch.setattr(api, "model_resolve_for", resolve)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field
 
 import pytest
@@ -79,19 +79,23 @@ class FakeInference:
             chat=self.chat,
         )
 
-    async def model_resolve_for(self, user_id: int, name: str | None) -> ModelInfo:
+    async def model_resolve_for(
+        self, user_id: int, name: str | None, only: Collection[str] = ()
+    ) -> ModelInfo:
         return await self.model_resolve(name)
 
     async def model_list(self) -> list[ModelInfo]:
         return [await self.model_resolve(None)]
 
-    async def model_list_for(self, user_id: int) -> list[ModelInfo]:
+    async def model_list_for(self, user_id: int, only: Collection[str] = ()) -> list[ModelInfo]:
         return await self.model_list()
 
-    async def model_cards_for(self, user_id: int) -> list[ModelCard]:
+    async def model_cards_for(self, user_id: int, only: Collection[str] = ()) -> list[ModelCard]:
         return [await self.model_card_for(user_id, None)]
 
-    async def model_card_for(self, user_id: int, name: str | None) -> ModelCard:
+    async def model_card_for(
+        self, user_id: int, name: str | None, only: Collection[str] = ()
+    ) -> ModelCard:
         return ModelCard(await self.model_resolve(name), is_default=True)
 
     async def engine_list(self, model: str) -> tuple[EngineStatus, ...]:

@@ -1,4 +1,4 @@
-import type { ConversationOut, ErrorOut, KeyOut, MeOut, PreferencesIn } from "../types/api";
+import type { ConversationOut, ErrorOut, KeyIn, KeyOut, MeOut, PreferencesIn } from "../types/api";
 import type {
   Account,
   App,
@@ -96,6 +96,7 @@ const key = (id: number, name: string, changes: Partial<KeyOut> = {}): KeyOut =>
   name,
   prefix: `lw-${String(id)}aB3x`,
   scopes: ["inference"],
+  models: [],
   created_at: ago(9e8),
   expires_at: null,
   last_used_at: null,
@@ -119,8 +120,8 @@ class FakeAccount implements Account {
     return none();
   }
   keys = () => Promise.resolve({ keys: this.#keys, max_keys: 20 });
-  createKey(name: string, expires_at: string | null) {
-    const made = key(this.#keys.length + 1, name, { expires_at, created_at: ago(0) });
+  createKey({ name, ...wanted }: KeyIn) {
+    const made = key(this.#keys.length + 1, name, { ...wanted, created_at: ago(0) });
     this.#keys = [made, ...this.#keys];
     return Promise.resolve({ key: made, secret: "lw-4aB3x-9Tq7vKpWm2sYc8RfHd1LnZgXu5EoJb0Ai6" });
   }

@@ -67,9 +67,8 @@ export class AccountStore implements Account {
     return this.#rest.get<KeyList>("keys");
   }
 
-  createKey(name: string, expiresAt: string | null): Promise<KeyCreated> {
-    const body: KeyIn = { name, expires_at: expiresAt };
-    return this.#rest.call<KeyCreated>("POST", "keys", body);
+  createKey(wanted: KeyIn): Promise<KeyCreated> {
+    return this.#rest.call<KeyCreated>("POST", "keys", wanted);
   }
 
   revokeKey(id: number): Promise<void> {

@@ -60,7 +60,12 @@ it("says which password was wrong", async () => {
 it("knows the addresses", async () => {
   server.answers = [{ status: 200, body: { num_ended: 2 } }];
   await account.keys();
-  await account.createKey("laptop", null);
+  await account.createKey({
+    name: "laptop",
+    scopes: ["inference"],
+    models: [],
+    expires_at: null,
+  });
   await account.revokeKey(3);
   await account.sessions();
   await account.endSession(4);

@@ -826,7 +826,8 @@ export interface components {
     };
     /**
      * KeyIn
-     * @description A new key with the scope to use the API. `expires_at`: null for never.
+     * @description A new key. `models`: names of the only ones it may be used with, none for all that its owner
+     *     may use. `expires_at`: null for never.
      */
     KeyIn: {
       /**
@@ -834,8 +835,20 @@ export interface components {
        * @default null
        */
       expires_at: string | null;
+      /**
+       * Models
+       * @default []
+       */
+      models: string[];
       /** Name */
       name: string;
+      /**
+       * Scopes
+       * @default [
+       *       "inference"
+       *     ]
+       */
+      scopes: ("inference" | "embeddings" | "models:read" | "tools")[];
     };
     /**
      * KeyList
@@ -863,6 +876,11 @@ export interface components {
       id: number;
       /** Last Used At */
       last_used_at: string | null;
+      /**
+       * Models
+       * @description the only ones it may be used with; empty: all
+       */
+      models: string[];
       /** Name */
       name: string;
       /** Prefix */
@@ -870,7 +888,7 @@ export interface components {
       /** Revoked At */
       revoked_at: string | null;
       /** Scopes */
-      scopes: string[];
+      scopes: ("inference" | "embeddings" | "models:read" | "models:write" | "tools" | "admin")[];
     };
     /**
      * LeafIn

@@ -4,6 +4,7 @@ import type {
   ConversationOut,
   ErrorOut,
   KeyCreated,
+  KeyIn,
   KeyList,
   MeOut,
   MessageOut,
@@ -113,7 +114,7 @@ export interface Account {
   /** Stored on the server and shown at once. */
   setPreferences(preferences: PreferencesIn): Promise<void>;
   keys(): Promise<KeyList>;
-  createKey(name: string, expiresAt: string | null): Promise<KeyCreated>;
+  createKey(wanted: KeyIn): Promise<KeyCreated>;
   revokeKey(id: number): Promise<void>;
   /** Throws an `ErrorOut` whose `param` is "current" or "new". */
   changePassword(current: string, next: string): Promise<void>;

@@ -36,7 +36,7 @@ FROM_ENGINE = ("task_name", "prompt_prefix", "alora_invocation_string", "alora_i
 async def adapters(request: HttpRequest, model: str | None = None) -> list[dict[str, Any]]:
     """Those of the model that `model` names, in the order of their ids."""
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    name, kept = await in_database(_adapters)(caller.user_id, model)
+    name, kept = await in_database(_adapters)(caller, model)
     told = await _told(name) if kept else {}
     return [
         {
@@ -68,8 +68,8 @@ async def scale(request: HttpRequest, model: str | None = None) -> dict[str, Any
     return SUCCESS
 
 
-def _adapters(user_id: int, name: str | None) -> tuple[str, list[dict[str, Any]]]:
-    config = config_resolve(access_models(user_id), name)
+def _adapters(caller: Caller, name: str | None) -> tuple[str, list[dict[str, Any]]]:
+    config = config_resolve(access_models(caller.user_id, caller.model_names), name)
     return config.name, config.adapters
 
 

@@ -11,6 +11,7 @@ from llamaweb.lib.errors import ForbiddenError
 
 Permission: TypeAlias = Literal["add", "change", "delete"]
 REFUSED = "this API key's owner may not administer models"
+ADMINISTERS = frozenset({Scope.MODELS_WRITE.value, Scope.ADMIN.value})
 
 
 def administrator(
@@ -19,10 +20,13 @@ def administrator(
     """The owner of the caller's key.
 
     Raises:
-        ForbiddenError: the key lacks the scope `admin`, or its owner the permission.
+        ForbiddenError: the key has none of the scopes `ADMINISTERS`, or is for certain models only,
+            or its owner lacks the permission.
     """
-    if Scope.ADMIN.value not in caller.scopes:
-        raise ForbiddenError(f"this API key lacks the scope {Scope.ADMIN.value!r}")
+    if not caller.scopes & ADMINISTERS:
+        raise ForbiddenError(f"this API key lacks the scope {Scope.MODELS_WRITE.value!r}")
+    if caller.model_names:
+        raise ForbiddenError("this API key is for certain models only, and administers none")
     user = User.objects.filter(pk=caller.user_id, is_active=True, is_staff=True).first()
     full = f"{model._meta.app_label}.{permission}_{model._meta.model_name}"
     if user is None or not user.has_perm(full):

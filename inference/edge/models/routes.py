@@ -12,7 +12,7 @@ from ninja import Router
 
 from inference import api
 from inference.edge.models import acts
-from inference.edge.models.permissions import administrator, is_administrator
+from inference.edge.models.permissions import ADMINISTERS, administrator, is_administrator
 from inference.edge.models.render import list_body, model_body
 from inference.edge.models.schemas import ModelIn
 from inference.edge.models.status import ModelStatus, status_of
@@ -28,7 +28,7 @@ from llamaweb.lib.event_stream import CONTENT_TYPE, HEADERS
 router = Router(tags=["models"])
 
 MODELS_AUTH = ApiKeyAuth(Scope.MODELS_READ, Scope.INFERENCE)
-ADMIN_AUTH = ApiKeyAuth(Scope.ADMIN)
+ADMIN_AUTH = ApiKeyAuth(Scope.MODELS_WRITE)
 SUCCESS = {"success": True}
 STATUS_TIMEOUT_S = 1.0  # for the engines of all models together
 YES = ("1", "true")
@@ -41,9 +41,9 @@ async def models(request: HttpRequest) -> dict[str, Any]:
     caller = _caller(request)
     if request.GET.get("reload") in YES:
         await in_database(acts.look_again)(caller, _address(request))
-    cards = await api.model_cards_for(caller.user_id)
+    cards = await api.model_cards_for(caller.user_id, caller.model_names)
     more: list[Download] = []
-    if Scope.ADMIN.value in caller.scopes:
+    if caller.scopes & ADMINISTERS:
         more = await in_database(_downloads)(caller)
     return list_body(list(zip(cards, await _statuses(cards), strict=True)), more)
 
@@ -95,7 +95,7 @@ async def events(request: HttpRequest) -> StreamingHttpResponse:
 async def model(request: HttpRequest, name: str) -> dict[str, Any]:
     """One model, by its name or an alias."""
     caller = _caller(request)
-    card = await api.model_card_for(caller.user_id, name)
+    card = await api.model_card_for(caller.user_id, name, caller.model_names)
     (status,) = await _statuses([card])
     return model_body(card, status)
 

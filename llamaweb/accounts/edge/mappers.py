@@ -24,6 +24,7 @@ def key_out(key: ApiKey) -> KeyOut:
         name=key.name,
         prefix=key.prefix,
         scopes=list(key.scopes),
+        models=list(key.model_names),
         created_at=key.created_at,
         expires_at=key.expires_at,
         last_used_at=key.last_used_at,

@@ -72,6 +72,8 @@ async def key_create(request: HttpRequest, body: KeyIn) -> HttpResponse:
         key, secret = api_key_create(
             user=user,
             name=body.name,
+            scopes=body.scopes,
+            model_names=body.models,
             expires_at=body.expires_at,
             actor=user,
             address=_address(request),

@@ -7,10 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from llamaweb.accounts.services import NAME_LEN
+from llamaweb.accounts.services import MAX_KEY_MODELS, NAME_LEN
 
 Theme = Literal["system", "light", "dark"]
 Language = Literal["", "en", "de"]
+Scope = Literal["inference", "embeddings", "models:read", "models:write", "tools", "admin"]
+# Keys that administer are made by whoever runs the server: they know no second factor.
+OwnScope = Literal["inference", "embeddings", "models:read", "tools"]
+MAX_SCOPES = 16
 MAX_PASSWORD_CHARS = 1024
 
 
@@ -40,7 +44,8 @@ class KeyOut(BaseModel):
     id: int
     name: str
     prefix: str
-    scopes: list[str]
+    scopes: list[Scope]
+    models: list[str] = Field(description="the only ones it may be used with; empty: all")
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
@@ -55,9 +60,12 @@ class KeyList(BaseModel):
 
 
 class KeyIn(In):
-    """A new key with the scope to use the API. `expires_at`: null for never."""
+    """A new key. `models`: names of the only ones it may be used with, none for all that its owner
+    may use. `expires_at`: null for never."""
 
     name: Annotated[str, Field(min_length=1, max_length=NAME_LEN)]
+    scopes: Annotated[list[OwnScope], Field(min_length=1, max_length=MAX_SCOPES)] = ["inference"]
+    models: Annotated[list[str], Field(max_length=MAX_KEY_MODELS)] = []
     expires_at: AwareDatetime | None = None
 
 

@@ -1,4 +1,9 @@
-import type { KeyOut } from "../../types/api";
+import type { KeyIn, KeyOut } from "../../types/api";
+
+export type Scope = NonNullable<KeyIn["scopes"]>[number];
+
+/** What people may make keys for, the usual first. */
+export const SCOPES: readonly Scope[] = ["inference", "embeddings", "models:read", "tools"];
 
 const DAY_MS = 86_400_000;
 

@@ -21,10 +21,13 @@ class Command(BaseCommand):
     help = "Make an API key for a user and print it; it can't be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """USER, --name, --scope (repeatable), --expires."""
+        """USER, --name, --scope and --model (repeatable), --expires."""
         parser.add_argument("user", help="user name")
         parser.add_argument("--name", required=True, help="what the key is for")
         parser.add_argument("--scope", action="append", choices=Scope.values, dest="scopes")
+        parser.add_argument(
+            "--model", action="append", dest="models", help="a model it may be used with; none: all"
+        )
         parser.add_argument("--expires", type=int, metavar="DAYS", help="days until it expires")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,6 +44,7 @@ class Command(BaseCommand):
                 user=user,
                 name=options["name"],
                 scopes=tuple(options["scopes"] or (Scope.INFERENCE,)),
+                model_names=tuple(options["models"] or ()),
                 expires_at=expires_at,
             )
         except InvalidError as error:
