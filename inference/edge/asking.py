@@ -73,7 +73,6 @@ async def submit_context(request: HttpRequest, model: str | None) -> SubmitConte
     """
     caller = caller_of(request)
     info = await api.model_resolve_for(caller.user_id, model, caller.model_names)
-    api.refuse_other_task(info, task)
     api.refuse_unloaded(info)
     if not _autoload(request) and not (await api.engine_status(info.name)).ready:
         raise UnavailableError(api.not_loaded(info.name))
