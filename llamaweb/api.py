@@ -177,6 +177,7 @@ openai_api = key_family(
     "inference.edge.resumable.routes.router",
     "inference.edge.models.routes.router",
     "inference.edge.models.lora.router",
+    "inference.edge.native.v1_routes.router",
 )
 anthropic_api = key_family("anthropic", ANTHROPIC, "inference.edge.anthropic.routes.router")
 ollama_api = key_family("ollama", OLLAMA, "inference.edge.ollama.routes.router")

@@ -6,7 +6,7 @@ the same, byte for byte, and streamed and whole replies come from the same code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,7 +38,10 @@ LOST_LOG = Failed(
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A slot took the request."""
+    """A slot took the request, whose prompt has so many tokens, `cached_tokens` of them read."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +55,29 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text with the log probabilities of its tokens; empty only where `call` says something: where
-    a tool call begins or ends."""
+    """Text with its tokens and their log probabilities; empty only where `call` says something:
+    where a tool call begins or ends."""
 
     kind: DeltaKind
     text: str
     logprobs: tuple[TokenLogprobs, ...] = ()
     call: CallRef | None = None
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The answer is complete. `logprobs`: of tokens whose text was nothing."""
+    """The answer is complete. `logprobs` and `token_ids`: of tokens whose text was nothing, the
+    ids also of a stop string's. `stop_string`: the one that ended it; `truncated`: the context was
+    full."""
 
     reason: FinishReason
     usage: Usage
     timings: Timings
     logprobs: tuple[TokenLogprobs, ...] = ()
+    stop_string: str | None = None
+    truncated: bool = False
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,8 @@ class Steps:
         self._sent = Log()
         self._num_logprobs = 0
         self._held_logprobs: list[TokenLogprobs] = []
+        self._num_ids = 0
+        self._held_ids: list[int] = []
 
     def feed(self, entry: Entry) -> list[Step]:
         """The steps of one entry; entries already seen give none."""
@@ -99,6 +110,10 @@ class Steps:
             return []
         self._seq = entry.seq
         return list(self._event_steps(entry.event))
+
+    def part(self, event: Event) -> list[Step]:
+        """The steps of the first part of an entry that was split; `feed` the rest of it."""
+        return [] if self.is_over else list(self._event_steps(event))
 
     def reset(self, snapshot: Snapshot) -> list[Step]:
         """The steps between what was seen and `snapshot`; the last is Broken if they don't join."""
@@ -112,7 +127,7 @@ class Steps:
         if rest is None or len(snapshot.logprobs) < self._num_logprobs:
             self.is_over = True
             return [*steps, Broken(LOST_LOG)]
-        self._hold(snapshot.logprobs[self._num_logprobs :])
+        self._hold(snapshot.logprobs[self._num_logprobs :], snapshot.token_ids[self._num_ids :])
         steps += map(self._piece, rest)
         if snapshot.terminal is not None:
             steps += self._event_steps(snapshot.terminal)
@@ -123,34 +138,44 @@ class Steps:
             if not self._has_begun:
                 self._has_begun = True
                 self._cached = event.cached_tokens
-                yield Begin()
+                yield Begin(event.prompt_tokens, event.cached_tokens)
         elif isinstance(event, Progress):
             if not self._sent.parts:  # an answer that goes on after an engine's death is read again
                 yield Prefill(event.done, event.total, self._cached)
         elif isinstance(event, Delta):
-            self._hold(event.logprobs)
+            self._hold(event.logprobs, event.token_ids)
             if event.text or event.call is not None:
                 yield self._piece(event)
         elif isinstance(event, Finished):
             self.is_over = True
             # The tokens of a stop string are no part of the answer, nor are their probabilities.
             left = () if event.stop_string is not None else tuple(self._held_logprobs)
-            yield End(event.reason, event.usage, event.timings, left)
+            yield End(
+                event.reason,
+                event.usage,
+                event.timings,
+                left,
+                event.stop_string,
+                event.truncated,
+                tuple(self._held_ids),
+            )
         elif isinstance(event, Failed | Cancelled):
             self.is_over = True
             yield Broken(event)
 
-    def _hold(self, logprobs: Iterable[TokenLogprobs]) -> None:
-        held = list(logprobs)
-        self._held_logprobs += held
-        self._num_logprobs += len(held)
+    def _hold(self, logprobs: Sequence[TokenLogprobs], token_ids: Sequence[int]) -> None:
+        self._held_logprobs += logprobs
+        self._num_logprobs += len(logprobs)
+        self._held_ids += token_ids
+        self._num_ids += len(token_ids)
 
     def _piece(self, delta: Delta) -> Piece:
         logprobs: tuple[TokenLogprobs, ...] = ()
         if delta.text or (delta.call is not None and delta.call.id):  # it shows something
             logprobs, self._held_logprobs = tuple(self._held_logprobs), []
+        token_ids, self._held_ids = tuple(self._held_ids), []
         self._sent.add(Delta(delta.text, (), kind=delta.kind, call=delta.call))
-        return Piece(delta.kind, delta.text, logprobs, delta.call)
+        return Piece(delta.kind, delta.text, logprobs, delta.call, token_ids)
 
 
 def _rest_of(whole: Snapshot, sent: Snapshot) -> list[Delta] | None:

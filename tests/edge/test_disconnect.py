@@ -28,7 +28,7 @@ WAIT_S = 10.0
 class AsgiClient:
     """One request over ASGI, as the web server makes it; `leave` drops the connection."""
 
-    def __init__(self, **body: Any) -> None:
+    def __init__(self, path: str = CHAT, **body: Any) -> None:
         self.data = json.dumps({"messages": HELLO, **body}).encode()
         self.sent: list[dict[str, Any]] = []
         self.arrived = asyncio.Event()
@@ -37,7 +37,7 @@ class AsgiClient:
         scope = {
             "type": "http",
             "method": "POST",
-            "path": CHAT,
+            "path": path,
             "query_string": b"",
             "headers": [
                 (b"host", b"testserver"),

@@ -75,11 +75,6 @@ async def test_chat_without_v1(fake: FakeInference, wire: Wire) -> None:
     assert short.json()["choices"] == long.json()["choices"]
 
 
-async def test_text_completions_exist_below_v1_only(fake: FakeInference, wire: Wire) -> None:
-    """/completions is another API's route in llama-server; a wrong answer would be worse."""
-    assert (await wire.raw("/completions", b'{"prompt": "x"}')).status_code == 404
-
-
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import pytest
+
 from inference.protocol.events import Delta
+from inference.protocol.requests import InfillPrompt, TextPrompt
 from tests.edge.events import STARTED, answer, finished, logprobs
 from tests.edge.test_chat_stream import WIRE_TIMINGS, WIRE_USAGE
 from tests.edge.wire import TEXT, Wire
@@ -71,3 +74,69 @@ async def test_several_prompts_and_choices(says: Says, wire: Wire) -> None:
     assert [c["index"] for c in body["choices"]] == [0, 1, 2, 3]
     assert body["usage"]["prompt_tokens"] == 20
     assert body["usage"]["completion_tokens"] == 12
+
+
+async def test_logprobs_in_the_older_form_too(says: Says, wire: Wire) -> None:
+    """What OpenAI's client has types for."""
+    says(
+        STARTED,
+        Delta("a", (1,), logprobs=(logprobs("a"),)),
+        Delta("é!", (2, 3), logprobs=(logprobs("é"), logprobs("!"))),
+        finished(),
+    )
+    _, body = await wire.post(TEXT, logprobs=2)
+    legacy = body["choices"][0]["logprobs"]
+    assert legacy.pop("content")
+    assert legacy == {
+        "tokens": ["a", "é", "!"],
+        "token_logprobs": [-0.5, -0.5, -0.5],
+        "top_logprobs": [{"a": -0.5, "!": -1.5}, {"é": -0.5, "!": -1.5}, {"!": -0.5}],
+        "text_offset": [0, 1, 2],
+    }
+    got = await wire.stream(TEXT, logprobs=2)
+    offsets = [c["choices"][0]["logprobs"] for c in got.data]
+    assert [o["text_offset"] for o in offsets if o] == [[0], [1, 2]]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_echo(says: Says, wire: Wire, stream: bool) -> None:
+    says(*answer("Hi", " there"))
+    for prompt, texts in (("Well. ", ["Well. "]), (["a", "b"], ["a", "a", "b", "b"])):
+        n = 1 if isinstance(prompt, str) else 2
+        if stream:
+            got = await wire.stream(TEXT, prompt=prompt, echo=True, n=n)
+            choices = [choice for chunk in got.data for choice in chunk["choices"]]
+        else:
+            choices = (await wire.post(TEXT, prompt=prompt, echo=True, n=n))[1]["choices"]
+        for index, text in enumerate(texts):
+            mine = [c["text"] for c in choices if c["index"] == index]
+            assert "".join(mine) == text + "Hi there"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"prompt": [1, 2], "echo": True}, "echo"),
+        ({"prompt": ["a", [1]], "suffix": "b"}, "suffix"),
+        ({"echo": True, "logprobs": 1}, "echo"),
+        ({"echo": "yes"}, "echo"),
+        ({"suffix": 7}, "suffix"),
+    ],
+)
+async def test_what_cannot_be_repeated_or_filled(
+    says: Says, wire: Wire, fields: dict[str, object], param: str
+) -> None:
+    fake = says(*answer("x"))
+    status, body = await wire.post(TEXT, **fields)
+    assert (status, body["error"]["param"]) == (400, param)
+    assert fake.submitted == []
+
+
+async def test_suffix_is_a_gap(says: Says, wire: Wire) -> None:
+    fake = says(*answer("x"))
+    await wire.post(TEXT, prompt=["a", "b"], suffix="c")
+    assert [r.prompt for r in fake.submitted] == [InfillPrompt("a", "c"), InfillPrompt("b", "c")]
+    _, body = await wire.post(TEXT, prompt="a", suffix="c", echo=True)
+    assert body["choices"][0]["text"] == "ax"
+    await wire.post(TEXT, prompt="a", suffix="")
+    assert fake.submitted[-1].prompt == TextPrompt("a")

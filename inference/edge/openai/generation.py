@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inference.edge.asking import Asked, SubmitContext
+from inference.edge.openai.adapters import adapters_of
 from inference.edge.openai.biases import biases_of
 from inference.edge.openai.grammars import grammar_of
 from inference.edge.openai.schemas import MAX_SAMPLERS, GenerationIn
+from inference.edge.prompt_bounds import refuse_too_much
 from inference.edge.stops import stops_of
+from inference.edge.text_prompts import MAX_CHOICES
 from inference.protocol.params import ContextParams, Limits, SamplingParams
+from inference.protocol.requests import AnswerParams, Prompt
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 from llamaweb.lib.ids import new_seed
 
+DEFAULT_ANSWER = AnswerParams()
 MAX_SEED = 2**32 - 1  # llama.cpp's mark for "draw one"
 _SAME_NAME = (
     "temperature",
@@ -79,6 +85,17 @@ def refuse_unsupported(body: GenerationIn) -> None:
             raise InvalidError(f"'{name}' is not supported by this server", param=name)
 
 
+def refuse_chat_only(body: GenerationIn) -> None:
+    """What a prompt that is no chat can't have.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    for name in ("tools", "tool_choice"):
+        if getattr(body, name) not in (None, [], "none", "auto"):
+            raise InvalidError("is possible in chats only", param=name)
+
+
 def sampling_of(
     body: GenerationIn, defaults: Mapping[str, Any], *, num_probs: int
 ) -> SamplingParams:
@@ -125,6 +142,45 @@ def context_of(body: GenerationIn) -> ContextParams:
         n_keep=body.n_keep,
         n_discard=body.n_discard,
     )
+
+
+def asked_of(
+    body: GenerationIn,
+    context: SubmitContext,
+    sampling: SamplingParams,
+    answer: AnswerParams = DEFAULT_ANSWER,
+) -> Asked:
+    """All of it but the prompts.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    return Asked(
+        sampling=sampling,
+        limits=limits_of(body),
+        context=context_of(body),
+        preserved_tokens=tuple(valid_text(text) for text in body.preserved_tokens or ()),
+        adapters=adapters_of(body.lora, context.num_adapters),
+        answer=answer,
+    )
+
+
+def answers_to_each(
+    prompts: Sequence[Prompt], body: GenerationIn, context: SubmitContext, *, param: str
+) -> int:
+    """How many answers each of `prompts`, in the field `param`, gets.
+
+    Raises:
+        InvalidError: too many, or too much text for so many.
+    """
+    per_prompt = num_choices_of(body, context.num_slots)
+    count = per_prompt * len(prompts)
+    if count > MAX_CHOICES:
+        raise InvalidError(
+            f"asks for {count} completions, at most {MAX_CHOICES} are allowed", param=param
+        )
+    refuse_too_much(prompts, per_prompt, param=param)
+    return per_prompt
 
 
 def seeds_of(body: GenerationIn, count: int) -> list[int]:

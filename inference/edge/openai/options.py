@@ -15,8 +15,8 @@ class ReplyOptions:
     """`index` of `count` choices; choices of the same prompt are `per_prompt` in a row.
 
     `top`: rivals shown with each token when `logprobs`; `post_sampling`: as probabilities of what
-    the sampler chain left. `echo`: the start of an assistant's answer, repeated in front of what is
-    generated.
+    the sampler chain left. `echo`: the start of an assistant's answer, or the prompt, in front of
+    what is generated.
     """
 
     kind: ReplyKind = "chat"

@@ -5,17 +5,22 @@ The whole reply is made from the chunks of the stream, so the two can't differ.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from inference.edge.measures import (
+    prob_items,
+    progress_body,
+    timings_body,
+    token_text,
+    usage_body,
+)
 from inference.edge.openai.options import ReplyOptions
 from inference.edge.steps import Begin, End, Piece, Prefill, Step
-from inference.protocol.events import Timings, TokenLogprobs, TokenProb, Usage
+from inference.protocol.events import TokenLogprobs, Usage
 from inference.protocol.requests import ReplyInfo
 
 Chunk: TypeAlias = dict[str, Any]
-MS_PER_S = 1000.0
 
 
 class ChoiceRenderer:
@@ -25,7 +30,8 @@ class ChoiceRenderer:
         self.reply = reply
         self.options = options
         self.end: End | None = None
-        self._has_role = False
+        self._has_begun = False
+        self._num_chars = 0  # said so far, of a text
 
     def render(self, step: Step) -> list[Chunk]:
         """The chunks of a step; a Broken one has none, it becomes an error."""
@@ -42,7 +48,7 @@ class ChoiceRenderer:
             if not self.options.return_progress:
                 return []
             chunk = self._chunk(_delta(self._index, _ROLE_DELTA))
-            return [*self._role(), {**chunk, "prompt_progress": _progress(step)}]
+            return [*self._role(), {**chunk, "prompt_progress": progress_body(step)}]
         if isinstance(step, Piece):
             delta = _piece_delta(step)
             if delta is None:
@@ -61,9 +67,9 @@ class ChoiceRenderer:
 
     def _role(self) -> list[Chunk]:
         """The chunk with the role, once, and then what the client wants repeated."""
-        if self._has_role:
+        if self._has_begun:
             return []
-        self._has_role = True
+        self._has_begun = True
         chunks = [self._chunk(_delta(self._index, _ROLE_DELTA))]
         if self.options.echo:
             chunks.append(self._chunk(_delta(self._index, {"content": self.options.echo})))
@@ -72,28 +78,39 @@ class ChoiceRenderer:
     def _text(self, step: Step) -> list[Chunk]:
         if isinstance(step, Prefill) and self.options.return_progress:
             chunk = self._chunk(self._text_choice("", ()))
-            return [{**chunk, "prompt_progress": _progress(step)}]
+            return [{**chunk, "prompt_progress": progress_body(step)}]
         if isinstance(step, Piece):
-            return [self._chunk(self._text_choice(step.text, step.logprobs))]
+            return [*self._echo(), self._chunk(self._text_choice(step.text, step.logprobs))]
         if isinstance(step, End):
+            echo = self._echo()
             chunk = self._chunk(self._text_choice("", step.logprobs, step.reason))
             chunk["usage"] = usage_body(step.usage)
             chunk["timings"] = timings_body(step.usage, step.timings)
-            return [chunk]
+            return [*echo, chunk]
         return []
+
+    def _echo(self) -> list[Chunk]:
+        """The chunk with the prompt, once, if the client wants it repeated."""
+        if self._has_begun or not self.options.echo:
+            return []
+        self._has_begun = True
+        return [self._chunk(self._text_choice(self.options.echo, ()))]
 
     def _text_choice(
         self, text: str, logprobs: Sequence[TokenLogprobs], reason: str | None = None
     ) -> Chunk:
         choice: Chunk = {"text": text, "index": self._index, "logprobs": None}
         self._add_logprobs(choice, logprobs)
+        if choice["logprobs"] is not None and not self.options.post_sampling:
+            choice["logprobs"] |= _legacy_logprobs(logprobs, self.options.top, self._num_chars)
+        self._num_chars += len(text)
         choice["finish_reason"] = reason
         return choice
 
     def _add_logprobs(self, choice: Chunk, logprobs: Sequence[TokenLogprobs]) -> None:
         if self.options.logprobs and logprobs:
-            body = _prob_item if self.options.post_sampling else _logprob_item
-            items = [body(item, self.options.top) for item in logprobs]
+            is_after = self.options.post_sampling
+            items = prob_items(logprobs, self.options.top, post_sampling=is_after)
             choice["logprobs"] = {"content": items}
 
     def _chunk(self, choice: Chunk) -> Chunk:
@@ -151,34 +168,6 @@ def total_usage(choices: Sequence[ChoiceRenderer]) -> Usage:
     return total
 
 
-def usage_body(usage: Usage) -> Chunk:
-    """`usage` on the wire."""
-    return {
-        "completion_tokens": usage.completion_tokens,
-        "prompt_tokens": usage.prompt_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-    }
-
-
-def timings_body(usage: Usage, timings: Timings) -> Chunk:
-    """`timings` on the wire. The first token comes with the prompt, so rates leave it out."""
-    prompt_n = max(0, usage.prompt_tokens - usage.cached_tokens)
-    steps = max(0, usage.completion_tokens - 1)
-    prompt_ms, predicted_ms = _finite(timings.prefill_ms), _finite(timings.decode_ms)
-    return {
-        "cache_n": usage.cached_tokens,
-        "prompt_n": prompt_n,
-        "prompt_ms": prompt_ms,
-        "prompt_per_token_ms": _ratio(prompt_ms, prompt_n),
-        "prompt_per_second": _ratio(prompt_n * MS_PER_S, prompt_ms),
-        "predicted_n": usage.completion_tokens,
-        "predicted_ms": predicted_ms,
-        "predicted_per_token_ms": _ratio(predicted_ms, steps),
-        "predicted_per_second": _ratio(steps * MS_PER_S, predicted_ms),
-    }
-
-
 def envelope(reply: ReplyInfo, kind: str, choices: list[Chunk]) -> Chunk:
     """What all objects of one reply have in common."""
     return {
@@ -207,7 +196,7 @@ def _join_chat(choice: ChoiceRenderer, chunks: Sequence[Chunk]) -> Chunk:
         "message": message,
     }
     if choice.options.logprobs:
-        out["logprobs"] = {"content": _joined_logprobs(mine)}
+        out["logprobs"] = _joined_logprobs(mine)
     return out
 
 
@@ -217,7 +206,7 @@ def _join_text(choice: ChoiceRenderer, chunks: Sequence[Chunk]) -> Chunk:
     return {
         "text": "".join(c["text"] for c in mine),
         "index": choice.options.index,
-        "logprobs": {"content": _joined_logprobs(mine)} if choice.options.logprobs else None,
+        "logprobs": _joined_logprobs(mine) if choice.options.logprobs else None,
         "finish_reason": choice.end.reason,
     }
 
@@ -259,44 +248,27 @@ def _joined_calls(choices: Sequence[Chunk]) -> list[Chunk]:
     return calls
 
 
-def _joined_logprobs(choices: Sequence[Chunk]) -> list[Chunk]:
-    return [item for c in choices for item in (c.get("logprobs") or {}).get("content", [])]
+def _joined_logprobs(choices: Sequence[Chunk]) -> Chunk:
+    out: Chunk = {"content": []}
+    for name, items in (pair for c in choices for pair in (c.get("logprobs") or {}).items()):
+        out.setdefault(name, []).extend(items)
+    return out
+
+
+def _legacy_logprobs(items: Sequence[TokenLogprobs], top: int, num_chars: int) -> Chunk:
+    """The same in the form that text completions had first; the first token stands behind
+    `num_chars` characters of the answer."""
+    texts = [token_text(item.chosen) for item in items]
+    offsets = [num_chars + sum(map(len, texts[:index])) for index in range(len(texts))]
+    return {
+        "tokens": texts,
+        "token_logprobs": [item.chosen.logprob for item in items],
+        "top_logprobs": [
+            {token_text(prob): prob.logprob for prob in reversed(item.top[:top])} for item in items
+        ],
+        "text_offset": offsets,
+    }
 
 
 def _delta(index: int, delta: Chunk, reason: str | None = None) -> Chunk:
     return {"finish_reason": reason, "index": index, "delta": delta}
-
-
-def _progress(step: Prefill) -> Chunk:
-    return {"total": step.total, "cache": step.cached, "processed": step.done}
-
-
-def _logprob_item(item: TokenLogprobs, top: int) -> Chunk:
-    rivals = [_logprob_body(prob) for prob in item.top[:top]]
-    return {**_logprob_body(item.chosen), "top_logprobs": rivals}
-
-
-def _prob_item(item: TokenLogprobs, top: int) -> Chunk:
-    rivals = [_prob_body(prob) for prob in item.top[:top]]
-    return {**_prob_body(item.chosen), "top_probs": rivals}
-
-
-def _logprob_body(prob: TokenProb) -> Chunk:
-    return {**_token_body(prob), "logprob": prob.logprob}
-
-
-def _prob_body(prob: TokenProb) -> Chunk:
-    return {**_token_body(prob), "prob": min(1.0, math.exp(prob.logprob))}
-
-
-def _token_body(prob: TokenProb) -> Chunk:
-    data = bytes(prob.token_bytes)
-    return {"id": prob.token_id, "token": data.decode("utf-8", "ignore"), "bytes": list(data)}
-
-
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) and value > 0 else 0.0
-
-
-def _ratio(value: float, by: float) -> float:
-    return _finite(value / by) if by > 0 else 0.0

@@ -146,3 +146,5 @@ class CompletionIn(GenerationIn):
 
     prompt: Any = None
     logprobs: NumProbs | None = None
+    suffix: StrictStr | None = None
+    echo: StrictBool = False
