@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from inference import bus, model_choices
 from inference.model_choices import ModelChoice, ModelStand
+from inference.open_requests import open_requests, open_requests_close
 from inference.protocol.events import CancelledBy
 from inference.protocol.reasons import reason_read
 from inference.protocol.requests import EngineRequest, GenerateRequest
@@ -99,13 +100,19 @@ async def generation_submit(request: EngineRequest) -> Position:
     `generation_events` leaves.
 
     Raises:
-        BusyError: a bound of the queue is reached.
+        BusyError: a bound of the queue, or a limit of who has to answer for it, is reached.
         UnavailableError: Redis can't be reached.
     """
-    here = bus.loop_bus()
+    here, open_here = bus.loop_bus(), open_requests(generation_cancel)
     is_kept = isinstance(request, GenerateRequest) and request.keep
     holder = None if is_kept else here.lease.reader_id
-    position = await here.queue.submit(request, reader_id=holder)
+    await open_here.reserve(request)
+    try:
+        position = await here.queue.submit(request, reader_id=holder)
+    except BaseException:
+        open_here.refused(request)
+        raise
+    open_here.hold(request)
     if not is_kept:
         here.lease.hold(request.model, request.generation_id)
     return position
@@ -115,14 +122,17 @@ async def generation_events(
     model: str, generation_id: str, cursor: Cursor = START, *, expected: bool = False
 ) -> AsyncGenerator[Read | Position, None]:
     """What comes after `cursor` until the terminal event; see `StreamReader.tail`."""
-    here = bus.loop_bus()
+    here, open_here = bus.loop_bus(), open_requests(generation_cancel)
     try:
         tail = here.reader.tail(model, generation_id, cursor, expected=expected)
         async with contextlib.aclosing(tail) as items:
             async for item in items:
+                if isinstance(item, Read):
+                    open_here.told(generation_id, item)
                 yield item
     finally:
         here.lease.drop(model, generation_id)
+        open_here.left(generation_id)
 
 
 async def generation_cancel(model: str, generation_id: str, by: CancelledBy = "user") -> bool:
@@ -163,6 +173,7 @@ def cache_forget_now(*, conversations: tuple[str, ...] = (), owner_key: str = ""
 
 async def streams_close() -> None:
     """Stop following; for programs that end their event loop."""
+    await open_requests_close()
     await bus.loop_bus_close()
 
 

@@ -11,6 +11,7 @@ from inference.calibration_models import Calibration as Calibration  # Django lo
 from inference.calibration_models import MachineProbe as MachineProbe
 from inference.protocol.cache_types import CACHE_TYPES
 from inference.upstream_models import Upstream as Upstream
+from inference.usage_models import UsageRecord as UsageRecord
 from inference.use_models import ModelUse
 
 MODEL_NAME_LEN = 128

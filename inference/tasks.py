@@ -14,7 +14,7 @@ from celery import shared_task
 from celery.signals import worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
-from inference.registry import download_job, downloads, generations, scan, uploads
+from inference.registry import download_job, downloads, generations, scan, uploads, usage
 from llamaweb.lib.errors import LlamawebError
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,18 @@ def models_scan() -> str:
     except LlamawebError as error:
         return error.message
     return f"{found.num_models} models, {found.num_new} new, {found.num_missing} missing"
+
+
+@shared_task(name="inference.tasks.usage_collect", expires=5)  # type: ignore[untyped-decorator]
+def usage_collect() -> int:
+    """Write what was computed for whom into the usage ledger."""
+    return usage.usage_collect()
+
+
+@shared_task(name="inference.tasks.usage_purge", expires=3600)  # type: ignore[untyped-decorator]
+def usage_purge() -> int:
+    """Remove what the ledger need not hold any more."""
+    return usage.usage_purge()
 
 
 @worker_ready.connect(weak=False)  # type: ignore[untyped-decorator]

@@ -12,7 +12,8 @@ from typing import NoReturn
 from urllib.parse import quote
 
 from llamaweb.data_dir import DataDir, DataDirError
-from llamaweb.env import Env, EnvError, load_env
+from llamaweb.env import Env
+from llamaweb.env_load import EnvError, load_env
 
 EXIT_BAD_CONFIG = 78  # EX_CONFIG of sysexits.h
 

@@ -1,8 +1,7 @@
 """The environment, typed: the one list of everything that can be set from outside.
 
 `Env` is the table: a field `port` is read from `LLAMAWEB_PORT` (`database_url` from `DATABASE_URL`)
-and its metadata make docs/configuration.md. A secret may stand in a file named by
-`LLAMAWEB_<NAME>_FILE` instead. Unknown `LLAMAWEB_*` names and bad values are refused together.
+and its metadata make docs/configuration.md. `llamaweb.env_load` reads and checks it.
 """
 
 # ruff: noqa: RUF009  (`var` returns a dataclass field)
@@ -10,8 +9,6 @@ and its metadata make docs/configuration.md. A secret may stand in a file named 
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,16 +18,6 @@ from llamaweb.env_kinds import Kind, Network
 
 PREFIX = "LLAMAWEB_"
 FILE_SUFFIX = "_FILE"
-SECRET_FILE_BYTES = 64 * 1024
-LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
-
-
-class EnvError(Exception):
-    """What is wrong with the environment: `problems` has one sentence a variable."""
-
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = problems
 
 
 def var(kind: Kind, default: Any, help_text: str, *, unset: str = "", secret: bool = False) -> Any:
@@ -194,6 +181,40 @@ class Env:
     key_rate: int = var(
         kinds.integer(0, 1_000_000), 0, "Requests a minute with one API key; 0: no limit."
     )
+    key_burst: int = var(
+        kinds.integer(0, 1_000_000),
+        0,
+        "Of KEY_RATE, requests that may come at once; 0: all of a minute.",
+    )
+    address_rate: int = var(
+        kinds.integer(0, 1_000_000),
+        0,
+        "API requests a minute without a key from one address (IPv6: one /64); 0: no limit.",
+    )
+    user_streams: int = var(
+        kinds.integer(0, 100_000), 0, "Answers of one user at a time, over the API; 0: no limit."
+    )
+    user_tokens_minute: int = var(
+        kinds.integer(0, 10**12),
+        0,
+        "Tokens of prompts and answers a minute for one user, over the API; 0: no limit.",
+    )
+    user_tokens_day: int = var(
+        kinds.integer(0, 10**12), 0, "The same within 24 hours, chats included; 0: no limit."
+    )
+    key_tokens_minute: int = var(
+        kinds.integer(0, 10**12), 0, "Tokens a minute with one API key; 0: no limit."
+    )
+    key_tokens_day: int = var(kinds.integer(0, 10**12), 0, "The same within 24 hours; 0: no limit.")
+    max_request_tokens: int = var(
+        kinds.integer(0, 16_777_216),
+        0,
+        "Tokens that one API request may have generated, all its answers together; 0: as many as "
+        "fit the context.",
+    )
+    usage_keep_days: int = var(
+        kinds.integer(0, 36_500), 90, "Days that the usage ledger goes back; 0: none is kept."
+    )
     failed_key_rate: int = var(
         kinds.integer(1, 1_000_000), 30, "Wrong API keys a minute from one address (IPv6: one /64)."
     )
@@ -289,83 +310,3 @@ def _variable(field: dataclasses.Field[Any]) -> Variable:
 
 
 VARIABLES: tuple[Variable, ...] = tuple(_variable(field) for field in dataclasses.fields(Env))
-
-
-def load_env(environ: Mapping[str, str]) -> Env:
-    """Read and check `environ`; an empty value counts as unset.
-
-    Raises:
-        EnvError: with every problem found.
-    """
-    problems: list[str] = _unknown(environ)
-    values: dict[str, Any] = {}
-    for variable in VARIABLES:
-        try:
-            raw = _raw(variable, environ)
-            if raw:
-                values[variable.field] = _parsed(variable, raw)
-        except EnvError as error:
-            problems.extend(error.problems)
-    env = Env(**values)
-    env = dataclasses.replace(env, data_dir=env.data_dir.absolute())
-    problems.extend(_contradictions(env))
-    if problems:
-        raise EnvError(tuple(problems))
-    return env
-
-
-def _unknown(environ: Mapping[str, str]) -> list[str]:
-    known = {v.name for v in VARIABLES} | {v.name + FILE_SUFFIX for v in VARIABLES if v.secret}
-    problems = []
-    for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in known:
-            bare = [item.removeprefix(PREFIX) for item in sorted(known)]
-            near = difflib.get_close_matches(name.removeprefix(PREFIX), bare, n=1)
-            hint = f"did you mean {PREFIX}{near[0]}?" if near else "see docs/configuration.md"
-            problems.append(f"{name}: there is no such setting; {hint}")
-    return problems
-
-
-def _raw(variable: Variable, environ: Mapping[str, str]) -> str:
-    """The text of a variable, from its file if it is a secret that names one."""
-    direct = environ.get(variable.name, "")
-    file_name = variable.name + FILE_SUFFIX
-    file = environ.get(file_name, "") if variable.secret else ""
-    if not file:
-        return direct
-    if direct:
-        raise EnvError((f"{file_name}: {variable.name} is set as well; allowed: one of the two",))
-    try:
-        with Path(file).open("rb") as stream:
-            content = stream.read(SECRET_FILE_BYTES + 1)
-        if len(content) > SECRET_FILE_BYTES:
-            raise ValueError("it is too large")
-        return content.decode().strip()
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a small text file"
-        message = f"{file_name}: can't read {file} ({reason}); allowed: a file with the secret"
-        raise EnvError((message,)) from error
-
-
-def _parsed(variable: Variable, raw: str) -> Any:
-    try:
-        return variable.kind.parse(raw)
-    except ValueError as error:
-        shown = "its value" if variable.secret else repr(raw[:80])
-        message = f"{variable.name}: {shown} is not allowed; allowed: {variable.kind.allowed}"
-        raise EnvError((message,)) from error
-
-
-def _contradictions(env: Env) -> list[str]:
-    problems = []
-    if env.debug and env.host not in LOOPBACK_HOSTS:
-        allowed = ", ".join(LOOPBACK_HOSTS)
-        problems.append(
-            f"LLAMAWEB_DEBUG: on while LLAMAWEB_HOST is {env.host!r}; allowed: only with {allowed}"
-        )
-    if env.max_queued_per_owner > env.max_queued:
-        problems.append(
-            f"LLAMAWEB_MAX_QUEUED_PER_OWNER: {env.max_queued_per_owner} is more than "
-            f"LLAMAWEB_MAX_QUEUED; allowed: at most {env.max_queued}"
-        )
-    return problems

@@ -14,6 +14,7 @@ from django.core.handlers.exception import response_for_exception
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
+from llamaweb.accounts.limits.bounds import ALLOWANCE_META, HEADERS, Allowance
 from llamaweb.lib.errors import BusyError, UnavailableError
 from llamaweb.lib.ids import new_id
 
@@ -22,6 +23,7 @@ CORS_METHODS = "GET, POST, DELETE, OPTIONS"
 # "*" doesn't cover Authorization. The official clients send a dozen headers of their own.
 CORS_HEADERS = "Authorization, Content-Type, X-Api-Key, Last-Event-ID, *"
 CORS_MAX_AGE_S = 600
+EXPOSED_HEADERS = ", ".join((REQUEST_ID_HEADER, "Retry-After", *HEADERS))
 
 
 class _Handler(Protocol):
@@ -84,9 +86,14 @@ class RequestContext(_Middleware):
         return None
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> None:
-        """Name the id; no browser may take an answer for something else than it says it is."""
+        """Name the id, and what the caller has left; no browser may take an answer for something
+        else than it says it is."""
         response[REQUEST_ID_HEADER] = request.META["llamaweb.request_id"]
         response["X-Content-Type-Options"] = "nosniff"
+        allowance: Allowance | None = request.META.get(ALLOWANCE_META)
+        if allowance is not None:
+            for name, value in allowance.headers().items():
+                response[name] = value
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """A page whose throttle says no, or whose throttle can't be asked: ours or the library's,
@@ -124,7 +131,7 @@ class Cors(_Middleware):
             response["Vary"] = ", ".join(filter(None, [response.get("Vary", ""), "Origin"]))
         if self._is_allowed(request):
             response["Access-Control-Allow-Origin"] = request.headers["Origin"]
-            response["Access-Control-Expose-Headers"] = f"{REQUEST_ID_HEADER}, Retry-After"
+            response["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
 
     def _is_allowed(self, request: HttpRequest) -> bool:
         return request.headers.get("Origin", "") in settings.CORS_ORIGINS

@@ -10,6 +10,7 @@ from csp.constants import NONCE, NONE, SELF
 
 from llamaweb.admin_nav import UNFOLD as ADMIN_LOOK
 from llamaweb.boot import boot
+from llamaweb.job_schedule import SCHEDULE, SHORT_JOBS
 from llamaweb.logs import configure_structlog, logging_config
 from llamaweb.service_urls import celery_url, database_config, email_config, sqlite_config
 
@@ -53,6 +54,15 @@ REQUEST_TIMEOUT_S = ENV.request_timeout_s
 MAX_QUEUED = ENV.max_queued
 MAX_QUEUED_PER_OWNER = ENV.max_queued_per_owner
 KEY_RATE = ENV.key_rate
+KEY_BURST = ENV.key_burst
+ADDRESS_RATE = ENV.address_rate
+USER_STREAMS = ENV.user_streams
+USER_TOKENS_MINUTE = ENV.user_tokens_minute
+USER_TOKENS_DAY = ENV.user_tokens_day
+KEY_TOKENS_MINUTE = ENV.key_tokens_minute
+KEY_TOKENS_DAY = ENV.key_tokens_day
+MAX_REQUEST_TOKENS = ENV.max_request_tokens
+USAGE_KEEP_DAYS = ENV.usage_keep_days
 FAILED_KEY_RATE = ENV.failed_key_rate
 LOGIN_RATE = ENV.login_rate
 LOGIN_ADDRESS_RATE = ENV.login_address_rate
@@ -179,15 +189,7 @@ CELERY_TASK_STORE_EAGER_RESULT = False
 CELERY_TASK_DEFAULT_QUEUE = "work"
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_QUEUES = {"turns": {"routing_key": "turns"}, "work": {"routing_key": "work"}}
-# Short jobs that somebody waits for; all others go to `work`.
-CELERY_TASK_ROUTES = {
-    name: {"queue": "turns"}
-    for name in (
-        "conversations.tasks.turn_*",
-        "inference.tasks.generation_*",
-        "inference.tasks.model_download_sweep",
-    )
-}
+CELERY_TASK_ROUTES = {name: {"queue": "turns"} for name in SHORT_JOBS}
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -197,39 +199,7 @@ CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TIMEZONE = "UTC"
 # Keeps its times in memory: the usual one writes a pickle.
 CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"
-CELERY_BEAT_SCHEDULE: dict[str, Any] = {
-    "generation-sweep": {
-        "task": "inference.tasks.generation_sweep",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "model-download-sweep": {
-        "task": "inference.tasks.model_download_sweep",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "models-scan": {
-        "task": "inference.tasks.models_scan",
-        "schedule": 300.0,
-        "options": {"expires": 60},
-    },
-    "turn-sweep": {
-        "task": "conversations.tasks.turn_sweep",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "conversation-purge": {
-        "task": "conversations.tasks.conversation_purge",
-        "schedule": 3600.0,
-        "options": {"expires": 3600},
-    },
-    # The scheduler counts from its start: once a day would be never, where it restarts daily.
-    "session-purge": {
-        "task": "llamaweb.accounts.tasks.session_purge",
-        "schedule": 3600.0,
-        "options": {"expires": 3600},
-    },
-}
+CELERY_BEAT_SCHEDULE = SCHEDULE
 # What an engine's `on_finish` may name; engines never name a task themselves.
 ON_FINISH_TASKS = {
     "generation_finalise": "inference.tasks.generation_finalise",

@@ -18,6 +18,7 @@ from conversations.turns.prompt import prompt_of
 from conversations.turns.runner import turn_begin
 from inference import api
 from inference.api import ModelInfo
+from inference.protocol.accounts import Account
 from inference.protocol.params import ContextParams, SamplingParams
 from inference.protocol.requests import ChatPrompt, GenerateRequest
 from llamaweb.lib.errors import BusyError, InvalidError
@@ -204,6 +205,7 @@ def request_for(
         context=ContextParams(conversation=str(conversation_id)),
         on_finish=ON_FINISH,
         keep=True,
+        account=Account(user.pk, family="chat").text(),
     )
 
 

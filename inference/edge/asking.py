@@ -6,13 +6,15 @@ import functools
 import importlib.metadata
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
 
 from inference import api
+from inference.edge.families import family_of
+from inference.protocol.accounts import Account
 from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import AnswerParams, GenerateRequest, Lane, Prompt, ReplyInfo
 from inference.registry.chat_defaults import ChatDefaults
@@ -25,7 +27,8 @@ AUTOLOAD = {"1": True, "true": True, "0": False, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class SubmitContext:
-    """Who asks, for which model, when. `timeout_s`: how long the request may take in all;
+    """Who asks, for which model, when. `account`: who has to answer for it, for every request that
+    is submitted in their name. `timeout_s`: how long the request may take in all;
     `num_adapters`: of the model; `sampling`: its defaults, by name; `chat`: those of chats."""
 
     owner_key: str
@@ -37,6 +40,7 @@ class SubmitContext:
     num_adapters: int = 0
     sampling: Mapping[str, Any] = field(default_factory=dict)
     chat: ChatDefaults = field(default_factory=ChatDefaults)
+    account: str = ""
 
     @property
     def deadline_at(self) -> float:
@@ -86,7 +90,14 @@ async def submit_context(request: HttpRequest, model: str | None) -> SubmitConte
         num_adapters=info.num_adapters,
         sampling=info.sampling,
         chat=info.chat,
+        account=account_of(request).text(),
     )
+
+
+def account_of(request: HttpRequest) -> Account:
+    """Who has to answer for what is asked, and by which API."""
+    caller = caller_of(request)
+    return Account(caller.user_id, caller.key_id or 0, family_of(request.path_info))
 
 
 def generations_of(
@@ -99,7 +110,8 @@ def generations_of(
     options_json: Sequence[str],
 ) -> list[GenerateRequest]:
     """One generation for each of `options_json`, what the family's renderer needs of it; prompts
-    get `len(seeds)` answers each, in a row."""
+    get `len(seeds)` answers each, in a row. All together they have LLAMAWEB_MAX_REQUEST_TOKENS."""
+    limits = _bounded(asked.limits, len(options_json))
     return [
         GenerateRequest(
             generation_id=new_id("gen-"),
@@ -112,11 +124,12 @@ def generations_of(
             deadline_at=context.deadline_at,
             lane=asked.lane,
             sampling=asked.sampling,
-            limits=asked.limits,
+            limits=limits,
             context=asked.context,
             preserved_tokens=asked.preserved_tokens,
             adapters=asked.adapters,
             answer=asked.answer,
+            account=context.account,
             reply=ReplyInfo(
                 reply_id=reply_id,
                 created_at=int(context.now_at),
@@ -127,6 +140,15 @@ def generations_of(
         )
         for index, options in enumerate(options_json)
     ]
+
+
+def _bounded(limits: Limits, num_answers: int) -> Limits:
+    if not settings.MAX_REQUEST_TOKENS:
+        return limits
+    most = max(1, settings.MAX_REQUEST_TOKENS // num_answers)
+    if limits.max_tokens is not None:
+        most = min(most, limits.max_tokens)
+    return replace(limits, max_tokens=most)
 
 
 def ping_s(asked_s: int | None = None) -> float | None:

@@ -88,7 +88,7 @@ def error_reply(error: LlamawebError) -> ErrorReply:
     elif isinstance(error, BusyError):
         if error.reason in SERVER_BOUNDS:
             status, kind = 503, "unavailable_error"
-        more = {"reason": error.reason}
+        more = busy_fields(error)
         headers["Retry-After"] = str(error.retry_after_whole_s)
     elif isinstance(error, AuthenticationError):
         headers["WWW-Authenticate"] = 'Bearer realm="llamaweb"'
@@ -97,6 +97,14 @@ def error_reply(error: LlamawebError) -> ErrorReply:
     message = _with_field(error.message, param)
     body = error_body(status, message, type_=kind, param=param, **more)
     return ErrorReply(status, body, headers)
+
+
+def busy_fields(error: LlamawebError) -> dict[str, Any]:
+    """What the bodies of all families tell of a bound: its name, and how many wait in a queue."""
+    if not isinstance(error, BusyError):
+        return {}
+    position = {} if error.position is None else {"position": error.position}
+    return {"reason": error.reason, **position}
 
 
 def _with_field(message: str, param: str | None) -> str:
@@ -108,9 +116,17 @@ def _with_field(message: str, param: str | None) -> str:
 
 def end_error(end: Failed | Cancelled) -> LlamawebError:
     """The error that tells how a generation ended, for the table above."""
+    error = _end_error(end)
+    error.is_end = True
+    return error
+
+
+def _end_error(end: Failed | Cancelled) -> LlamawebError:
     if isinstance(end, Cancelled):
         if end.by == "shutdown":
             return UnavailableError("the server is shutting down")
+        if end.by == "owner":
+            return ForbiddenError("this API key, or its right to use the model, has ended")
         return StoppedError("the request was cancelled")
     if end.code == "context_length_exceeded":
         numbers = dict(end.details)

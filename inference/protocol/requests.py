@@ -148,6 +148,7 @@ class GenerateRequest:
     `adapters`: (number, scale) of the LoRA adapters to use, None: the model's defaults.
     `preserved_tokens`: special tokens whose text is part of the answer; others are invisible.
     `answer` counts for chats only: the answer to any other prompt is text.
+    `account`: who has to answer for it, see `inference.protocol.accounts`; "" nobody.
     """
 
     generation_id: str
@@ -168,6 +169,7 @@ class GenerateRequest:
     preserved_tokens: tuple[str, ...] = ()
     adapters: tuple[tuple[int, float], ...] | None = None
     answer: AnswerParams = field(default_factory=AnswerParams)
+    account: str = ""
     version: int = PROTOCOL_VERSION
 
 
@@ -180,6 +182,7 @@ class _Utility:
     owner_key: str
     submitted_at: float
     deadline_at: float
+    account: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from inference.queues.contract import (
     Reaped,
     State,
     Status,
+    UsageEntry,
 )
 
 
@@ -85,7 +86,7 @@ def submit(config: QueueConfig) -> Callable[[Any], Position]:
     def parse(reply: Any) -> Position:
         verdict = text(reply[0])
         if verdict != "ok":
-            raise busy(verdict, config)
+            raise busy(verdict, config, gap_ms=int(reply[1]), waiting=int(reply[2]))
         return Position(int(reply[1]), int(reply[2]))
 
     return parse
@@ -206,6 +207,14 @@ def _purge(item: Any) -> CachePurge:
 def reaped(reply: Any) -> Reaped:
     """What a sweep changed."""
     return Reaped(texts(reply[0]), texts(reply[1]), texts(reply[2]))
+
+
+def usage(reply: Any) -> tuple[UsageEntry, ...]:
+    """Ends for the usage ledger."""
+    return tuple(
+        UsageEntry(text(mark), text(item), text(account), decode_event(end), int(at) / 1000)
+        for mark, item, account, end, at in reply
+    )
 
 
 def ended(model: str) -> Callable[[Any], tuple[Ended, ...]]:

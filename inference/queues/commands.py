@@ -30,6 +30,7 @@ from inference.queues.contract import (
     Read,
     Reaped,
     Status,
+    UsageEntry,
 )
 from inference.queues.facts import (
     describe_event,
@@ -37,6 +38,7 @@ from inference.queues.facts import (
     needs_reader,
     on_finish_of,
     snapshot_usage,
+    terminal_text,
 )
 from inference.queues.keys import model_keys
 
@@ -96,6 +98,7 @@ class Commands:
             ms(request.submitted_at),
             "1" if needs_reader(request) else "0",
             "1" if reader_id is not None else "0",
+            request.account,
         )
         return self._command("submit", request.model, args, answers.submit(self.config))
 
@@ -199,6 +202,8 @@ class Commands:
             ms(request.deadline_at),
             ms(request.submitted_at),
             "1" if needs_reader(request) else "0",
+            request.account,
+            terminal_text(snapshot),
         )
         return self._command("restore", request.model, args, bool)
 
@@ -246,3 +251,11 @@ class Commands:
     def finished_ack(self, model: str, generation_id: str) -> Command[bool]:
         """See `Queue.finished_ack`."""
         return self._command("finished_ack", model, (generation_id,), bool)
+
+    def usage(self, model: str, limit: int) -> Command[tuple[UsageEntry, ...]]:
+        """See `Queue.usage`."""
+        return self._command("usage", model, (limit,), answers.usage)
+
+    def usage_ack(self, model: str, marks: Sequence[str]) -> Command[bool]:
+        """See `Queue.usage_ack`."""
+        return self._command("usage_ack", model, tuple(marks), bool)

@@ -10,7 +10,8 @@ from llamaweb.lib.errors import BusyError
 
 ENGINE_SHOWN_S: Final = 60.0  # a silent engine is listed that long
 UTILITIES_A_CLAIM: Final = 32  # utility requests handed out by one claim at most
-RETRY_QUEUE_S: Final = 5.0
+RETRY_QUEUE_S: Final = 5.0  # before anything is known of how fast a queue moves
+LONGEST_RETRY_S: Final = 60.0
 RETRY_MEMORY_S: Final = 10.0
 
 
@@ -48,13 +49,17 @@ def script_config(config: QueueConfig) -> str:
             "engine_shown": ms(ENGINE_SHOWN_S),
             "max_purges": config.max_purges,
             "purge_keep": ms(config.purge_keep_s),
+            "max_usage": config.max_usage,
         },
         separators=(",", ":"),
     )
 
 
-def busy(reason: str, config: QueueConfig) -> BusyError:
-    """The refusal for `reason`: one of those that `Queue.submit` names."""
+def busy(
+    reason: str, config: QueueConfig, *, gap_ms: float = 0.0, waiting: int = 0
+) -> BusyError:
+    """The refusal for `reason`: one of those that `Queue.submit` names. `gap_ms`: from claim to claim
+    lately, 0 where nobody knows; `waiting`: how many stand before whoever comes now."""
     if reason == "queue_full":
         text = f"the model's queue is full ({config.max_queued} requests wait)"
     elif reason == "owner_queue_full":
@@ -64,5 +69,7 @@ def busy(reason: str, config: QueueConfig) -> BusyError:
         text = f"your waiting requests would take more than {limit} MiB, the most allowed"
     else:
         text = "the server's memory for queues is nearly full"
-    retry = RETRY_MEMORY_S if reason == "memory" else RETRY_QUEUE_S
-    return BusyError(text, reason=reason, retry_after_s=retry)
+    if reason == "memory":
+        return BusyError(text, reason=reason, retry_after_s=RETRY_MEMORY_S)
+    retry_s = min(LONGEST_RETRY_S, gap_ms / 1000) if gap_ms else RETRY_QUEUE_S
+    return BusyError(text, reason=reason, retry_after_s=retry_s, position=waiting)

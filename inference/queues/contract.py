@@ -36,7 +36,7 @@ class QueueConfig:
     `max_deaths`: engine deaths a request survives; a request that saw `max_deaths` of them runs
     alone. `stream_bytes`: at this size earlier deltas are folded into one snapshot.
     `max_purges` orders to forget are kept for engines that are away, until none came for
-    `purge_keep_s`.
+    `purge_keep_s`. `max_usage`: ends that wait for the usage ledger; beyond, the oldest go.
     """
 
     max_queued: int = 256
@@ -53,6 +53,7 @@ class QueueConfig:
     unfinalised_keep_s: float = 24 * 3600.0
     memory_refuse_ratio: float = 0.8
     max_purges: int = 256
+    max_usage: int = 100_000
     purge_keep_s: float = 3600.0
 
 
@@ -225,6 +226,18 @@ class FinishedEntry:
     on_finish: str
 
 
+@dataclass(frozen=True, slots=True)
+class UsageEntry:
+    """The end of a generation that somebody answers for, until it is in the usage ledger. `account`
+    came with its request; `end` is the terminal event, Unknown if another version wrote it."""
+
+    mark: str  # opaque, for `Queue.usage_ack`
+    generation_id: str
+    account: str
+    end: Event
+    ended_at: float
+
+
 class Queue(Protocol):
     """All operations on the queue of `model`; each is one atomic step.
 
@@ -354,6 +367,14 @@ class Queue(Protocol):
 
     def finished_ack(self, model: str, generation_id: str) -> None:
         """The result is stored; the log lives `ended_keep_s` from now."""
+        ...
+
+    def usage(self, model: str, *, limit: int = 500) -> tuple[UsageEntry, ...]:
+        """Ends that aren't acknowledged, oldest first: of each generation with an account one."""
+        ...
+
+    def usage_ack(self, model: str, marks: Sequence[str]) -> None:
+        """These are in the ledger."""
         ...
 
     # --- waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from inference.protocol.codec import encode_event
 from inference.protocol.events import Delta, Event, Snapshot, Started, Usage, is_terminal
 from inference.protocol.requests import EngineRequest, GenerateRequest
 
@@ -18,6 +19,11 @@ def lane_of(request: EngineRequest) -> WaitingLane:
 def on_finish_of(request: EngineRequest) -> str:
     """Name of the task that stores the result, or ""."""
     return (request.on_finish or "") if isinstance(request, GenerateRequest) else ""
+
+
+def terminal_text(snapshot: Snapshot) -> str:
+    """Its terminal event as it is stored, "" without one."""
+    return "" if snapshot.terminal is None else encode_event(snapshot.terminal)
 
 
 def needs_reader(request: EngineRequest) -> bool:

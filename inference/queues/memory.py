@@ -16,7 +16,7 @@ from inference.protocol.codec import encode_request
 from inference.protocol.events import CancelledBy, Snapshot, Terminal
 from inference.protocol.requests import EngineRequest
 from inference.queues import terminals
-from inference.queues.config import ENGINE_SHOWN_S, busy, ms
+from inference.queues.config import ENGINE_SHOWN_S, ms
 from inference.queues.contract import (
     Append,
     AppendOutcome,
@@ -33,6 +33,7 @@ from inference.queues.contract import (
     Read,
     Reaped,
     Status,
+    UsageEntry,
 )
 from inference.queues.facts import lane_of, needs_reader
 from inference.queues.memory_model import Model
@@ -94,7 +95,7 @@ class MemoryQueue:
                     return model.position(known)
                 return Position(0, model.waiting.waiting("interactive"))
             size = len(encode_request(request).encode())
-            self._refuse_if_busy(model, request.owner_key, size)
+            model.refuse_if_busy(request.owner_key, size, self._is_memory_full())
             model.number += 1
             generation = Generation(
                 request=request,
@@ -109,18 +110,6 @@ class MemoryQueue:
             model.enqueue(generation, lane_of(request))
             self._bump(model)
             return model.position(generation)
-
-    def _refuse_if_busy(self, model: Model, owner: str, size: int) -> None:
-        if len(model.waiting) >= self.config.max_queued:
-            raise busy("queue_full", self.config)
-        owned = [item for item in model.in_state("queued") if item.owner == owner]
-        if len(owned) >= self.config.max_queued_per_owner:
-            raise busy("owner_queue_full", self.config)
-        num_bytes = sum(len(encode_request(item.request).encode()) for item in owned) + size
-        if num_bytes > self.config.max_queued_bytes_per_owner:
-            raise busy("owner_queue_bytes", self.config)
-        if self._is_memory_full():
-            raise busy("memory", self.config)
 
     def cancel(self, model: str, generation_id: str, by: CancelledBy) -> bool:
         """See `Queue.cancel`."""
@@ -373,6 +362,16 @@ class MemoryQueue:
             generation.acked = True
             if generation.on_finish:
                 generation.expires = self._now() + ms(self.config.ended_keep_s)
+
+    def usage(self, model: str, *, limit: int = 500) -> tuple[UsageEntry, ...]:
+        """See `Queue.usage`."""
+        with self._model(model) as state:
+            return tuple(state.usage)[:limit]
+
+    def usage_ack(self, model: str, marks: Sequence[str]) -> None:
+        """See `Queue.usage_ack`."""
+        with self._model(model) as state:
+            state.usage_ack(marks)
 
     # --- waiting
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import Literal, TypeAlias
 
+from inference.protocol.codec import encode_request
 from inference.protocol.events import Terminal
 from inference.queues import terminals
-from inference.queues.config import UTILITIES_A_CLAIM, away_ms, ms
+from inference.queues.config import UTILITIES_A_CLAIM, away_ms, busy, ms
 from inference.queues.contract import (
     Beat,
     CachePurge,
@@ -16,6 +18,7 @@ from inference.queues.contract import (
     QueueConfig,
     Reaped,
     State,
+    UsageEntry,
 )
 from inference.queues.facts import snapshot_usage
 from inference.queues.fairness import Place, Waiting
@@ -38,6 +41,10 @@ class Model:
         self.purges: deque[CachePurge] = deque(maxlen=config.max_purges)
         self.num_purges = 0  # ever ordered; the kept ones are the last of them
         self.purges_till = 0
+        self.usage: deque[UsageEntry] = deque(maxlen=config.max_usage)
+        self.num_usage = 0
+        self.claimed_at: int | None = None  # the last claim that left others waiting
+        self.claim_gap = 0.0  # ms from claim to claim lately, 0 while nobody knows
 
     def in_state(self, state: State) -> list[Generation]:
         """Those in `state`, in order of submits."""
@@ -104,6 +111,22 @@ class Model:
         """It waits no longer."""
         self.waiting.remove(generation.place, generation.owner, generation.number, generation.id)
 
+    def refuse_if_busy(self, owner: str, size: int, is_memory_full: bool) -> None:
+        """Raises BusyError where a request of `size` bytes finds no room."""
+        config, reason = self.config, ""
+        owned = [item for item in self.in_state("queued") if item.owner == owner]
+        num_bytes = sum(len(encode_request(item.request).encode()) for item in owned) + size
+        if len(self.waiting) >= config.max_queued:
+            reason = "queue_full"
+        elif len(owned) >= config.max_queued_per_owner:
+            reason = "owner_queue_full"
+        elif num_bytes > config.max_queued_bytes_per_owner:
+            reason = "owner_queue_bytes"
+        elif is_memory_full:
+            reason = "memory"
+        if reason:
+            raise busy(reason, config, gap_ms=self.claim_gap, waiting=len(self.waiting))
+
     def position(self, generation: Generation) -> Position:
         """Its place in the queue."""
         place = generation.place
@@ -157,6 +180,7 @@ class Model:
         generation.state, generation.engine, generation.alone = "running", engine_id, alone
         generation.epoch = max(now, generation.epoch + 1)
         generation.renew_lease(now + ms(self.config.lease_s))
+        self._note_claim(now)
         return Claim(
             request=generation.request,
             epoch=generation.epoch,
@@ -166,11 +190,31 @@ class Model:
             queued_s=(now - generation.submitted) / 1000,
         )
 
+    def _note_claim(self, now: int) -> None:
+        """How fast the queue moves while others wait, for whoever finds it full."""
+        if self.claimed_at is not None:
+            gap = max(0, now - self.claimed_at)
+            last = self.claim_gap
+            self.claim_gap = last + (gap - last) / 4 if last else float(gap)
+        self.claimed_at = now if len(self.waiting) else None
+
     # --- ends
 
+    def usage_ack(self, marks: Collection[str]) -> None:
+        """These ends are in the ledger."""
+        left = [entry for entry in self.usage if entry.mark not in marks]
+        self.usage.clear()
+        self.usage.extend(left)
+
     def close(self, generation: Generation, now: int) -> None:
-        """Its terminal event is written."""
+        """Its terminal event is written; the usage ledger learns of it."""
         generation.state, generation.engine, generation.ended = "ended", "", now
+        log, account = generation.log, generation.request.account
+        if account and log is not None and log.terminal is not None:
+            self.num_usage += 1
+            mark, ended_at = str(self.num_usage), now / 1000
+            entry = UsageEntry(mark, generation.id, account, log.terminal, ended_at)
+            self.usage.append(entry)
         config = self.config
         keep_s = config.unfinalised_keep_s if generation.on_finish else config.ended_keep_s
         generation.expires = now + ms(keep_s)

@@ -34,6 +34,7 @@ from inference.queues.contract import (
     Read,
     Reaped,
     Status,
+    UsageEntry,
 )
 from inference.queues.keys import model_keys, models_key
 from inference.queues.scripts import script
@@ -213,6 +214,15 @@ class RedisQueue:
     def finished_ack(self, model: str, generation_id: str) -> None:
         """See `Queue.finished_ack`."""
         self._run(self._commands.finished_ack(model, generation_id))
+
+    def usage(self, model: str, *, limit: int = 500) -> tuple[UsageEntry, ...]:
+        """See `Queue.usage`."""
+        return self._run(self._commands.usage(model, limit))
+
+    def usage_ack(self, model: str, marks: Sequence[str]) -> None:
+        """See `Queue.usage_ack`."""
+        if marks:
+            self._run(self._commands.usage_ack(model, marks))
 
     # --- waiting
 

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import re
 
+from django.conf import settings
 from django.http import HttpRequest
 from ninja.security.base import AuthBase
 
 from llamaweb.accounts.caller import Caller, caller_from_key
 from llamaweb.accounts.database import in_database
+from llamaweb.accounts.limits.bounds import (
+    ALLOWANCE_META,
+    Allowance,
+    Bounds,
+    allowance_here,
+    bounds_now,
+)
+from llamaweb.accounts.limits.counters import Subject, take_request
 from llamaweb.accounts.models import Scope
 from llamaweb.accounts.selectors import INVALID_KEY, api_key_authenticate
-from llamaweb.accounts.throttle import failed_keys, key_requests, network
+from llamaweb.accounts.throttle import failed_keys, network
 from llamaweb.lib.errors import AuthenticationError, ForbiddenError
 
 MAX_HEADER_LEN = 512
@@ -36,19 +45,24 @@ async def authenticate(request: HttpRequest, *scopes: Scope) -> Caller:
     Raises:
         AuthenticationError: no key or a worthless one.
         ForbiddenError: the key lacks the scope.
-        BusyError: too many wrong keys from this address, or too many requests with this key.
+        BusyError: too many wrong keys, or requests without one, from this address, or too many
+            requests with this key.
     """
     raw = presented_key(request)
-    if not raw:
-        raise AuthenticationError(INVALID_KEY)
     address = request.META.get("REMOTE_ADDR", "")
-    caller = await in_database(_authenticate)(raw, address)
+    allowance = request.META[ALLOWANCE_META] = Allowance()
+    allowance_here.set(allowance)
+    if not raw:
+        if settings.ADDRESS_RATE:
+            await in_database(_count_keyless)(address, allowance)
+        raise AuthenticationError(INVALID_KEY)
+    caller = await in_database(_authenticate)(raw, address, allowance)
     if not caller.scopes & {Scope.ADMIN.value, *(scope.value for scope in scopes)}:
         raise ForbiddenError(f"this API key lacks the scope {scopes[0].value!r}")
     return caller
 
 
-def _authenticate(raw: str, address: str) -> Caller:
+def _authenticate(raw: str, address: str, allowance: Allowance) -> Caller:
     """All that blocks, in one go, so that a request costs one hop into a thread.
 
     A right key is never refused for the wrong ones of its neighbours: who shares their address
@@ -59,8 +73,22 @@ def _authenticate(raw: str, address: str) -> Caller:
     except AuthenticationError:
         failed_keys().take(network(address))
         raise
-    key_requests().take(str(key.pk))
-    return caller_from_key(key)
+    caller = caller_from_key(key)
+    _count(caller, allowance, "too many requests with this API key")
+    return caller
+
+
+def _count(caller: Caller, allowance: Allowance, message: str) -> None:
+    bounds = bounds_now()
+    if bounds.rate or bounds.has_tokens:
+        subject = Subject(caller.user_id, caller.key_id or 0)
+        take_request(subject, bounds, allowance, message)
+
+
+def _count_keyless(address: str, allowance: Allowance) -> None:
+    bounds = Bounds(rate=settings.ADDRESS_RATE, burst=settings.ADDRESS_RATE)
+    message = "too many requests without an API key from this address"
+    take_request(Subject(network=network(address) or "-"), bounds, allowance, message)
 
 
 class ApiKeyAuth(AuthBase):

@@ -115,11 +115,6 @@ def failed_keys() -> Throttle:
     return Throttle("failed_keys", settings.FAILED_KEY_RATE, message)
 
 
-def key_requests() -> Throttle:
-    """Requests with one key."""
-    return Throttle("key_rate", settings.KEY_RATE, "too many requests with this API key")
-
-
 def failed_logins() -> Throttle:
     """Wrong passwords from one `network` for one user name."""
     return Throttle("login_rate", settings.LOGIN_RATE, LOGIN_MESSAGE)

@@ -13,9 +13,11 @@ class LlamawebError(Exception):
     Attributes:
         message: one sentence for the person who can act on it; holds no prompt text.
         retryable: whether the same call may succeed later.
+        is_end: it tells how something ended that had begun; nothing was turned away.
     """
 
     retryable = False
+    is_end = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -23,11 +25,13 @@ class LlamawebError(Exception):
 
 
 class InvalidError(LlamawebError):
-    """The caller's input can't be served as given; `param` is the JSON path of the field."""
+    """The caller's input can't be served as given; `param` is the JSON path of the field, `bound`
+    the name of the bound that it is beyond, for metrics, "" where it is wrong in another way."""
 
-    def __init__(self, message: str, *, param: str | None = None) -> None:
+    def __init__(self, message: str, *, param: str | None = None, bound: str = "") -> None:
         super().__init__(message)
         self.param = param
+        self.bound = bound
 
 
 class TooLongError(LlamawebError):
@@ -47,14 +51,18 @@ class TooLongError(LlamawebError):
 
 
 class BusyError(LlamawebError):
-    """A bound is reached; `reason` names it and `retry_after_s` says when to come back."""
+    """A bound is reached; `reason` names it and `retry_after_s` says when to come back. `position`:
+    how many wait in the queue that had no room."""
 
     retryable = True
 
-    def __init__(self, message: str, *, reason: str, retry_after_s: float) -> None:
+    def __init__(
+        self, message: str, *, reason: str, retry_after_s: float, position: int | None = None
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.retry_after_s = retry_after_s
+        self.position = position
 
     @property
     def retry_after_whole_s(self) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.test import Client
-from limits import RateLimitItemPerMinute
 
-from llamaweb.accounts import keys, throttle
+from llamaweb.accounts import keys
 from llamaweb.accounts.models import Scope
-from llamaweb.accounts.selectors import api_key_authenticate
 from llamaweb.lib.ids import new_id
 from tests.factories import make_key
 
@@ -112,22 +111,50 @@ def test_a_right_key_is_not_refused_for_the_wrong_ones_of_its_address(
     assert get(client=address, x_api_key=alice_key).status_code == 200
 
 
-def test_requests_with_one_key_are_bounded_when_asked_for(
-    alice: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def counted(settings: Any) -> None:
+    """Two requests a minute; under a prefix of its own: counters outlive a test."""
+    settings.REDIS_PREFIX = f"{new_id()}:"
+    settings.KEY_RATE = 2
+
+
+@pytest.mark.usefixtures("counted")
+def test_requests_with_one_key_are_bounded_when_asked_for(alice: Any) -> None:
     key, other = make_key(alice), make_key(alice)
-    monkeypatch.setattr(settings, "KEY_RATE", 2)
-    _forget_key_numbers(key, other)
-    assert [get(x_api_key=key).status_code for _ in range(3)] == [200, 200, 429]
+    answers = [get(x_api_key=key) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[2].json()["error"]["reason"] == "key_rate"
+    assert 1 <= int(answers[2]["Retry-After"]) <= 30
     assert get(x_api_key=other).status_code == 200
 
 
-def _forget_key_numbers(*raw_keys: str) -> None:
-    """Counters outlive a test, and a flushed table numbers its rows from 1 again."""
-    for raw in raw_keys:
-        row = api_key_authenticate(raw)
-        limiter, item = throttle._limiter(), RateLimitItemPerMinute(2)
-        limiter.clear(item, *throttle.key_requests()._key((str(row.pk),)))
+@pytest.mark.usefixtures("counted")
+def test_every_answer_tells_what_is_left(alice: Any, settings: Any) -> None:
+    settings.USER_TOKENS_MINUTE = 1000
+    key = make_key(alice)
+    for address, remaining in (("/v1/whoami", 1), ("/v1/raise/invalid", 0), ("/v1/whoami", 0)):
+        answer = get(address, x_api_key=key)
+        assert answer["X-RateLimit-Limit-Requests"] == "2"
+        assert answer["X-RateLimit-Remaining-Requests"] == str(remaining)
+        assert re.fullmatch(r"(1m)?\d{1,2}s", answer["X-RateLimit-Reset-Requests"])
+        assert answer["X-RateLimit-Limit-Tokens"] == "1000"
+        assert answer["X-RateLimit-Remaining-Tokens"] == "1000"
+        assert answer["X-RateLimit-Reset-Tokens"] == "0s"
+    assert answer.status_code == 429
+
+
+def test_what_is_not_limited_is_not_told(alice_key: str) -> None:
+    answer = get(x_api_key=alice_key)
+    assert not [name for name in answer.headers if name.lower().startswith("x-ratelimit")]
+
+
+def test_requests_without_a_key_are_bounded_by_address(alice_key: str, settings: Any) -> None:
+    settings.ADDRESS_RATE = 2
+    address = f"2001:db8:{new_id()[:2].encode().hex()}:7::1"
+    answers = [get(client=address) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [401, 401, 429]
+    assert answers[2].json()["error"]["reason"] == "address_rate"
+    assert get(client=address, x_api_key=alice_key).status_code == 200
 
 
 @pytest.mark.urls("llamaweb.urls")

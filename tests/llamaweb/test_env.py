@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from llamaweb.env import VARIABLES, Env, EnvError, load_env
+from llamaweb.env import VARIABLES, Env
+from llamaweb.env_load import EnvError, load_env
 
 
 def problems(**environ: str) -> tuple[str, ...]:

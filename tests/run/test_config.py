@@ -11,7 +11,7 @@ import pytest
 from supervisor.options import ServerOptions
 
 from llamaweb.boot import Boot, boot_from
-from llamaweb.env import load_env
+from llamaweb.env_load import load_env
 from llamaweb.run.config import ConfigError, control_socket, supervisord_conf, write_config
 from llamaweb.run.programs import redis_conf
 

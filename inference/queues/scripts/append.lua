@@ -18,7 +18,7 @@ local function write(id, last, incarnation, first, count, at)
         redis.call('HSET', key, 'prompt', a, 'cached', b)
       elseif kind == 'terminal' then
         redis.call('HSET', key, 'last', int(last), 'run', run)
-        close(id)
+        close(id, text)
         return 'ok'
       end
     end

@@ -32,8 +32,24 @@ promote()
 sweep_waiting({}, {})
 local out, record = {}, { nonce }
 
+-- how long it takes from claim to claim while others wait: what a full queue tells who comes
+local function note_claim()
+  local g = redis.call('HMGET', META, 'claimed_at', 'claim_gap')
+  if g[1] then
+    local gap = math.max(0, NOW - g[1])
+    if g[2] then gap = g[2] + (gap - g[2]) / 4 end
+    redis.call('HSET', META, 'claim_gap', int(gap))
+  end
+  if redis.call('ZCARD', WAITING) > 0 then
+    redis.call('HSET', META, 'claimed_at', int(NOW))
+  else
+    redis.call('HDEL', META, 'claimed_at')
+  end
+end
+
 local function give(id, alone)
   dequeue(id)
+  note_claim()
   local g = redis.call('HMGET', generation(id), 'epoch', 'submitted')
   local epoch = int(math.max(NOW, g[1] + 1))
   redis.call('HSET', generation(id), 'state', 'running', 'engine', engine, 'epoch', epoch,

@@ -19,6 +19,7 @@ local OWNED_BYTES = BASE .. 'owned_bytes'
 local READERS, FINISHED = BASE .. 'readers', BASE .. 'finished'
 local ENGINES, SEEN = BASE .. 'engines', BASE .. 'seen'
 local PURGES = BASE .. 'purges'
+local USAGE = BASE .. 'usage'
 local CONTROL, PLACES = BASE .. 'control', BASE .. 'places'
 local MARKS_KEPT = 16
 
@@ -155,8 +156,14 @@ local function keep_for(id, ms)
   redis.call('PEXPIRE', snapshot(id), ms)
 end
 
--- the terminal event is written already
-local function close(id)
+-- `event`, the terminal one, is written already; the usage ledger learns of it if somebody has to
+-- answer for it
+local function close(id, event)
+  local account = redis.call('HGET', generation(id), 'account')
+  if account and account ~= '' then
+    redis.call('XADD', USAGE, 'MAXLEN', '~', CFG.max_usage, '*', 'id', id, 'account', account,
+      'end', event, 'at', int(NOW))
+  end
   redis.call('HSET', generation(id), 'state', 'ended', 'engine', '')
   redis.call('HDEL', generation(id), 'request')
   redis.call('ZREM', RUNNING, id)
@@ -179,7 +186,7 @@ local function finish(id, event)
   local seq = int(g[1] + 1)
   redis.call('XADD', stream(id), g[2] .. '-' .. seq, 'e', event)
   redis.call('HSET', generation(id), 'last', seq, 'run', (server()))
-  close(id)
+  close(id, event)
 end
 
 local function readers_gone(id)

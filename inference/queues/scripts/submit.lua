@@ -1,6 +1,6 @@
 -- ARGV: id, request, lane, owner, on_finish, deadline, submitted_at, "1" if it ends without a
--- reader, "1" if it has one
--- returns {"ok", ahead, waiting} or {reason}
+-- reader, "1" if it has one, account
+-- returns {"ok", ahead, waiting} or {reason, ms between two claims lately (0: unknown), how many wait}
 local id, request, lane, owner, on_finish = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 awake()
 promote()
@@ -12,15 +12,18 @@ elseif known then
   return { 'ok', 0, redis.call('ZCARD', WAITING) - lane_len('utility') }
 end
 
-if redis.call('ZCARD', WAITING) >= CFG.max_queued then return { 'queue_full' } end
+local function refuse(reason)
+  return { reason, redis.call('HGET', META, 'claim_gap') or '0', redis.call('ZCARD', WAITING) }
+end
+if redis.call('ZCARD', WAITING) >= CFG.max_queued then return refuse('queue_full') end
 local owned = tonumber(redis.call('HGET', OWNED, owner) or '0')
-if owned >= CFG.max_queued_per_owner then return { 'owner_queue_full' } end
+if owned >= CFG.max_queued_per_owner then return refuse('owner_queue_full') end
 local owned_bytes = tonumber(redis.call('HGET', OWNED_BYTES, owner) or '0')
-if owned_bytes + #request > CFG.max_queued_bytes_per_owner then return { 'owner_queue_bytes' } end
+if owned_bytes + #request > CFG.max_queued_bytes_per_owner then return refuse('owner_queue_bytes') end
 local info = redis.call('INFO', 'memory')
 local limit = tonumber(string.match(info, 'maxmemory:(%d+)'))
 local used = tonumber(string.match(info, 'used_memory:(%d+)'))
-if limit > 0 and used > limit * CFG.memory_refuse_ratio then return { 'memory' } end
+if limit > 0 and used > limit * CFG.memory_refuse_ratio then return refuse('memory') end
 
 -- Asked before this server started: it may have been here and lost, with readers left that know
 -- its old entries. They are told apart by an incarnation that no earlier server gave.
@@ -32,7 +35,8 @@ redis.call('HSET', generation(id),
   'request', request, 'lane', lane, 'owner', owner, 'on_finish', on_finish,
   'deadline', ARGV[9], 'submitted', int(NOW), 'number', redis.call('HINCRBY', META, 'number', 1),
   'incarnation', int(incarnation), 'last', '-1', 'folded', '-1', 'bytes', '0', 'epoch', '0',
-  'deaths', '0', 'transient', ARGV[11], 'cancel', '', 'run', run, 'prompt', '0', 'cached', '0', 'completion', '0')
+  'deaths', '0', 'transient', ARGV[11], 'cancel', '', 'run', run, 'prompt', '0', 'cached', '0', 'completion', '0',
+  'account', ARGV[13])
 enqueue(id, lane)
 if ARGV[11] == '1' and ARGV[12] == '1' then redis.call('ZADD', READERS, NOW + CFG.reader_lease, id) end
 bump_control()

@@ -24,8 +24,8 @@ class Scope(models.TextChoices):
 class ApiKey(models.Model):
     """A key of a user. The key itself is shown once; `digest` is its HMAC under the server's key.
 
-    `prefix` is the recognisable start, for people. `last_used_at` is exact to a minute. `model_names`:
-    the models it may be used with, empty for all that its owner may use.
+    `prefix` is the recognisable start, for people. `last_used_at` is exact to a minute.
+    `model_names`: the models it may be used with, empty for all that its owner may use.
     """
 
     user = models.ForeignKey(

@@ -1,0 +1,3 @@
+-- ARGV: mark, …
+for i = 4, #ARGV do redis.call('XDEL', USAGE, ARGV[i]) end
+return 1
