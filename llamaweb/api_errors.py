@@ -27,7 +27,10 @@ from conversations.edge.errors import (
 from conversations.edge.schemas import ErrorBody
 from inference.edge.anthropic import errors as anthropic
 from inference.edge.errors import ErrorReply, error_body, error_reply
+from inference.edge.families import family_of
+from inference.edge.instruments import count_rejected
 from inference.edge.ollama import errors as ollama
+from inference.edge.rejections import BODY_BOUND, DEPTH_BOUND, TOO_DEEP, note_rejection
 from llamaweb.accounts.edge.replies import JSON_TYPE, json_reply
 from llamaweb.lib.errors import BusyError, InvalidError, LlamawebError, UnavailableError
 from llamaweb.lib.json_path import first_finding, json_path
@@ -100,32 +103,38 @@ def internal_error(shape: Shape, request: HttpRequest) -> HttpResponse:
 def add_handlers(api: NinjaAPI, shape: Shape) -> None:
     """Let `api` answer every exception in `shape`."""
 
-    def expected(_request: HttpRequest, error: Any) -> HttpResponse:
+    def expected(request: HttpRequest, error: Any) -> HttpResponse:
+        if shape is not APP:
+            note_rejection(request.path_info, error)
         return shape.expected(error)
 
-    def invalid(_request: HttpRequest, error: Any) -> HttpResponse:
+    def invalid(request: HttpRequest, error: Any) -> HttpResponse:
         """ninja's and pydantic's findings: the first one, by its JSON path."""
         param, message = first_finding(error.errors, "invalid request", field_path)
         message = message[:MAX_MESSAGE_LEN]
         text = f"{param}: {message}" if param else message
-        return shape.expected(InvalidError(text, param=param))
+        is_deep = any(found.get("type") == TOO_DEEP for found in error.errors[:1])
+        bound = DEPTH_BOUND if is_deep else ""
+        return expected(request, InvalidError(text, param=param, bound=bound))
 
-    def http(_request: HttpRequest, error: Any) -> HttpResponse:
+    def http(request: HttpRequest, error: Any) -> HttpResponse:
         if isinstance(error.__cause__, LlamawebError):  # ninja wraps what a parser raises
-            return shape.expected(error.__cause__)
+            return expected(request, error.__cause__)
         if isinstance(error.__cause__, RequestDataTooBig):
-            return too_big(_request, error)
+            return too_big(request, error)
         return shape.plain(error.status_code, error.message, "")
 
     def absent(_request: HttpRequest, _error: Any) -> HttpResponse:
         return shape.plain(404, "File Not Found", "")
 
-    def too_big(_request: HttpRequest, _error: Any) -> HttpResponse:
+    def too_big(request: HttpRequest, _error: Any) -> HttpResponse:
+        if shape is not APP:
+            count_rejected(family_of(request.path_info), BODY_BOUND)
         return shape.plain(413, "the request body is too large", "")
 
     def database_away(request: HttpRequest, error: Any) -> HttpResponse:
         log.error("database_away", path=request.path, exc_info=error)
-        return shape.expected(UnavailableError(AWAY))
+        return expected(request, UnavailableError(AWAY))
 
     def unexpected(request: HttpRequest, error: Any) -> HttpResponse:
         log.error("unexpected_error", path=request.path, exc_info=error)

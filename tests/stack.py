@@ -44,7 +44,7 @@ MARKS: dict[str, tuple[str, ...]] = {
     "web": ("llamaweb.run.web",),
     "supervisor": ("runsupervisor",),
     "engine": ("inference.worker",),
-    "jobs": ("celery", "worker"),
+    "jobs": ("llamaweb.run.jobs",),
     "beat": ("celery", "beat"),
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -22,11 +23,14 @@ from inference import api
 from inference.edge import instruments
 from inference.edge.engine_numbers import ENGINE_NUMBERS, EngineNumber
 from inference.edge.errors import error_reply
+from inference.edge.peer_numbers import peer_families
 from inference.edge.placement_numbers import placement_families
 from inference.queues.contract import SUPERVISOR_ID, EngineStatus, Load
 from llamaweb.accounts.auth import presented_key
 from llamaweb.lib.errors import AuthenticationError, UnavailableError
 from llamaweb.lib.instrument import Instrument
+
+STARTED_AT = int(time.time())  # of this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ async def metrics(request: HttpRequest) -> HttpResponse:
     except UnavailableError:
         readings = ()  # what was counted is told even when Redis is away
     text = await sync_to_async(_counted, thread_sensitive=False)()
-    headers = {"Cache-Control": "no-store"}
+    headers = {"Cache-Control": "no-store", "Process-Start-Time-Unix": str(STARTED_AT)}
     return HttpResponse(
         text + _current(readings), content_type=CONTENT_TYPE_PLAIN_0_0_4, headers=headers
     )
@@ -108,6 +112,19 @@ class _Current:
         yield from (waiting, running, ready, steps, age, value)
         yield from numbers.values()
         yield from placement_families(told)
+        yield from peer_families((one.model, _peer_numbers(one)) for one in self.readings)
+
+
+def _peer_numbers(reading: Reading) -> dict[str, float]:
+    """The numbers of all engines of a model, added."""
+    load = reading.load
+    sums = {"processing": float(load.running), "deferred": float(load.waiting)}
+    for engine in reading.engines:
+        if engine.engine_id != SUPERVISOR_ID:
+            for name, number in engine.info.items():
+                if not isinstance(number, str):
+                    sums[name] = sums.get(name, 0.0) + float(number)
+    return sums
 
 
 def _current(readings: Iterable[Reading]) -> bytes:

@@ -41,6 +41,7 @@ def refuse_too_much(prompts: Iterable[Prompt], num_answers: int, *, param: str) 
         f"has {num_chars} characters{times}, at most {MAX_REQUEST_CHARS} are allowed "
         "in one request",
         param=param,
+        bound="prompt",
     )
 
 

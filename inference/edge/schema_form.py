@@ -23,11 +23,15 @@ def schema_form(schema: Any, param: str) -> Grammar:
         raise InvalidError("must be an object", param=param)
     if is_deep(schema):  # one that came as text wasn't looked at yet
         raise InvalidError(
-            f"is nested too deeply, at most {MAX_DEPTH} levels are allowed", param=param
+            f"is nested too deeply, at most {MAX_DEPTH} levels are allowed",
+            param=param,
+            bound="depth",
         )
     text = valid_text(json.dumps(schema, ensure_ascii=False))
     if len(text) > MAX_SCHEMA_CHARS:
         raise InvalidError(
-            f"has {len(text)} characters, at most {MAX_SCHEMA_CHARS} are allowed", param=param
+            f"has {len(text)} characters, at most {MAX_SCHEMA_CHARS} are allowed",
+            param=param,
+            bound="schema",
         )
     return Grammar(text, kind="json_schema", param=param)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference.edge.wire_types import MAX_STOP_CHARS, MAX_STOPS, MAX_STOPS_CHARS
+from inference.edge.wire_types import MAX_STOP_CHARS, MAX_STOPS
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
@@ -22,18 +22,17 @@ def stops_of(stop: Any, *, param: str) -> tuple[str, ...]:
         raise InvalidError("must be text or a list of texts", param=param)
     if len(strings) > MAX_STOPS:
         raise InvalidError(
-            f"has {len(strings)} strings, at most {MAX_STOPS} are allowed", param=param
+            f"has {len(strings)} strings, at most {MAX_STOPS} are allowed",
+            param=param,
+            bound="stop",
         )
     for index, string in enumerate(strings):
         if not isinstance(string, str):
             raise InvalidError("must be text", param=f"{param}[{index}]")
         if len(string) > MAX_STOP_CHARS:
             raise InvalidError(
-                f"is longer than {MAX_STOP_CHARS} characters", param=f"{param}[{index}]"
+                f"is longer than {MAX_STOP_CHARS} characters",
+                param=f"{param}[{index}]",
+                bound="stop",
             )
-    num_chars = sum(map(len, strings))
-    if num_chars > MAX_STOPS_CHARS:
-        raise InvalidError(
-            f"has {num_chars} characters, at most {MAX_STOPS_CHARS} are allowed", param=param
-        )
     return tuple(dict.fromkeys(valid_text(string) for string in strings if string))

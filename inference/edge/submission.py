@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from inference import api
-from inference.edge.instruments import RequestMeter, count_rejected
+from inference.edge.instruments import RequestMeter
 from inference.edge.steps import LOST_LOG, Broken, Step, Steps
 from inference.protocol.events import Entry
 from inference.protocol.requests import EngineRequest, GenerateRequest
 from inference.queues.contract import Position, Read
-from llamaweb.lib.errors import BusyError, LlamawebError, UnavailableError
+from llamaweb.lib.errors import LlamawebError, UnavailableError
 
 CANCEL_TIMEOUT_S = 5.0
 MAX_WAITING_READS = 64  # per generation, between its log and a slow client
@@ -52,7 +52,7 @@ class Run:
 
     def __init__(self, requests: Sequence[GenerateRequest]) -> None:
         self.requests = tuple(requests)
-        self._meters = [RequestMeter(request.model) for request in requests]
+        self._meters = [RequestMeter(request.model, request.account) for request in requests]
         self._steps = [Steps() for _ in requests]
         self._items: asyncio.Queue[_Item] = asyncio.Queue(MAX_WAITING_READS * len(requests))
         self._ready: list[Batch] = []
@@ -73,11 +73,7 @@ class Run:
                 pump = asyncio.create_task(self._pump(index), name="generation-reader")
                 self._pumps.append(pump)
                 await asyncio.sleep(0)  # one that never began would keep its reader lease
-        except BaseException as error:
-            if isinstance(error, BusyError):
-                count_rejected(error.reason)
-            elif isinstance(error, UnavailableError):
-                count_rejected("unavailable")
+        except BaseException:
             self.close()
             raise
         return self
@@ -118,10 +114,14 @@ class Run:
         self._is_closed = True
         for pump in self._pumps:
             pump.cancel()
-        for index, request in enumerate(self._submitted):
+        for index, meter in enumerate(self._meters):
             if not self._steps[index].is_over:
                 if index < len(self._pumps):
-                    self._meters[index].abandon()
+                    meter.abandon()
+                else:
+                    meter.refuse()
+        for index, request in enumerate(self._submitted):
+            if not self._steps[index].is_over:
                 cancel_later(request)
 
     def _fold(self, index: int, item: Read | LlamawebError) -> None:

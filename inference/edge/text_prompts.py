@@ -26,7 +26,9 @@ def prompts_of(prompt: Any) -> list[Prompt]:
     items = prompt if is_many else [prompt]
     if len(items) > MAX_CHOICES:
         raise InvalidError(
-            f"has {len(items)} prompts, at most {MAX_CHOICES} are allowed", param="prompt"
+            f"has {len(items)} prompts, at most {MAX_CHOICES} are allowed",
+            param="prompt",
+            bound="choices",
         )
     paths = [f"prompt[{i}]" if is_many else "prompt" for i in range(len(items))]
     return [_prompt(item, path) for item, path in zip(items, paths, strict=True)]

@@ -7,14 +7,13 @@ from typing import TypeVar
 
 from inference import api
 from inference.edge.errors import end_error
-from inference.edge.instruments import count_rejected
+from inference.edge.instruments import RequestMeter
 from inference.edge.steps import LOST_LOG
 from inference.edge.submission import cancel_later
 from inference.protocol.events import Cancelled, Event, Failed, Finished, Result
 from inference.protocol.requests import UtilityRequest
 from inference.protocol.results import UtilityResult
 from inference.queues.contract import Position
-from llamaweb.lib.errors import BusyError, UnavailableError
 
 R = TypeVar("R", bound=UtilityResult)
 
@@ -26,13 +25,12 @@ async def utility_answer(request: UtilityRequest, kind: type[R]) -> R:
     Raises:
         LlamawebError: refused by the queue or the engine, or however else it ended.
     """
+    meter = RequestMeter(request.model, request.account) if request.account else None
     try:
         await api.generation_submit(request)
-    except BusyError as error:
-        count_rejected(error.reason)
-        raise
-    except UnavailableError:
-        count_rejected("unavailable")
+    except BaseException:
+        if meter is not None:
+            meter.refuse()
         raise
     is_over = False
     result: UtilityResult | None = None
@@ -46,6 +44,8 @@ async def utility_answer(request: UtilityRequest, kind: type[R]) -> R:
                 if item.reset is not None:
                     told = [e for e in (item.reset.result, item.reset.terminal) if e is not None]
                 for event in told:
+                    if meter is not None:
+                        meter.record(event)
                     if isinstance(event, Result):
                         result = event.result
                     elif isinstance(event, Failed | Cancelled):
@@ -58,6 +58,8 @@ async def utility_answer(request: UtilityRequest, kind: type[R]) -> R:
     finally:
         if not is_over:
             cancel_later(request)
+        if meter is not None:
+            meter.abandon()
     if not isinstance(result, kind):
         raise end_error(LOST_LOG)
     return result

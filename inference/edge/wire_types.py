@@ -19,13 +19,14 @@ from pydantic import (
     StrictStr,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from inference.text.depth import MAX_DEPTH, is_deep
 
 MAX_INT32 = 2**31 - 1
-MAX_STOPS = 64
-MAX_STOP_CHARS = 1024
-MAX_STOPS_CHARS = 2048  # all together; the engine makes a tree of them before it goes on
+MAX_STOPS = 16
+MAX_STOP_CHARS = 256
+MAX_SHORT_CHARS = 1024
 MAX_MESSAGES = 4096
 MAX_MODEL_NAME_CHARS = 512
 MAX_NUMBER = 1e6  # as in the engine, whose arithmetic has 32 bits
@@ -53,7 +54,8 @@ def clip_int(low: int, high: int = MAX_INT32) -> AfterValidator:
 def refuse_deep(value: Any) -> Any:
     """`value`, unless it is nested too deeply."""
     if is_deep(value):
-        raise ValueError(f"is nested too deeply, at most {MAX_DEPTH} levels are allowed")
+        message = f"is nested too deeply, at most {MAX_DEPTH} levels are allowed"
+        raise PydanticCustomError("too_deep", message)  # type: ignore[arg-type]
     return value
 
 
@@ -65,7 +67,7 @@ Positive: TypeAlias = Annotated[Number, clip(0.0, None)]
 Share: TypeAlias = Annotated[Number, clip(0.0, 1.0)]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0), clip_int(0)]
 CountOrAll: TypeAlias = Annotated[StrictInt, Field(ge=-1), clip_int(-1)]
-ShortText: TypeAlias = Annotated[StrictStr, Field(max_length=MAX_STOP_CHARS)]
+ShortText: TypeAlias = Annotated[StrictStr, Field(max_length=MAX_SHORT_CHARS)]
 ModelName: TypeAlias = Annotated[StrictStr, Field(max_length=MAX_MODEL_NAME_CHARS)]
 
 

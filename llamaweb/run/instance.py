@@ -49,6 +49,14 @@ def clear_metrics(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def forget_dead(folder: Path) -> None:
+    """What processes that were killed had open is open no more; their counters stay."""
+    for path in folder.glob("gauge_live*.db"):
+        pid = path.stem.rpartition("_")[2]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            path.unlink(missing_ok=True)
+
+
 def require_free_address(env: Env, wait_s: float = ADDRESS_WAIT_S) -> None:
     """Try the address that the web processes will share.
 

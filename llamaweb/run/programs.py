@@ -95,10 +95,11 @@ def _supervisor() -> Program:
 
 
 def _jobs() -> Program:
-    worker = ("worker", "--pool", "threads", "--concurrency", str(JOB_THREADS))
+    worker = ("--pool", "threads", "--concurrency", str(JOB_THREADS))
     # Talking to other workers is of no use: the row in the database is what they share.
     quiet = ("--without-gossip", "--without-mingle", "--loglevel", "INFO")
-    command = (*_celery(), *worker, "--queues", "turns,work", *quiet)
+    module = (sys.executable, "-m", "llamaweb.run.jobs")
+    command = (*module, *worker, "--queues", "turns,work", *quiet)
     return Program(name="jobs", command=command, priority=30)
 
 

@@ -24,6 +24,7 @@ from twisted.internet import reactor as _reactor
 from twisted.logger import STDLibLogObserver, globalLogBeginner
 
 from llamaweb.boot import Boot, boot
+from llamaweb.run.instance import forget_dead
 from llamaweb.run.web_http import BoundedFactory, Bounds, Load
 from llamaweb.run.web_socket import CodedFactory
 
@@ -154,6 +155,7 @@ def main(arguments: Sequence[str]) -> None:
     configuration = boot()
     # Read when the metrics are defined: all web processes of the instance write to one folder.
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(configuration.data_dir.metrics)
+    forget_dead(configuration.data_dir.metrics)
     from llamaweb.asgi import application
 
     env = configuration.env

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -116,48 +117,107 @@ async def test_without_redis_the_counters_are_still_told(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(api, "model_list", model_list)
     reason = new_id()
-    count_rejected(reason)
-    assert await samples("llamaweb_rejected_total", reason=reason) == 1
+    count_rejected("openai", reason)
+    assert await samples("llamaweb_rejected_total", family="openai", reason=reason) == 1
 
 
 async def test_a_request_is_measured_from_its_events() -> None:
     model = new_id()
-    meter = RequestMeter(model)
+    of = {"family": "anthropic", "model": model}
+    meter = RequestMeter(model, "7:3:anthropic")
+    assert await samples("llamaweb_api_requests_waiting", **of) == 1
     usage = Usage(prompt_tokens=10, completion_tokens=3, cached_tokens=4)
-    for event in (
-        Started(10, 4),
-        Delta("a", (1,)),
-        Delta("bc", (2, 3)),
-        Finished("stop", usage, Timings(queued_ms=1500.0)),
-    ):
+    for event in (Started(10, 4), Delta("a", (1,)), Delta("bc", (2, 3))):
         meter.record(event)
+    assert await samples("llamaweb_api_requests_waiting", **of) == 0
+    assert await samples("llamaweb_api_requests_running", **of) == 1
+    meter.record(Finished("stop", usage, Timings(queued_ms=1500.0)))
     meter.abandon()  # the end counts once
-    assert await samples("llamaweb_finished_total", model=model, reason="stop") == 1
-    assert await samples("llamaweb_finished_total", model=model, reason="cancelled") is None
-    assert await samples("llamaweb_prompt_tokens_total", model=model) == 10
-    assert await samples("llamaweb_cached_tokens_total", model=model) == 4
-    assert await samples("llamaweb_completion_tokens_total", model=model) == 3
-    assert await samples("llamaweb_request_queue_time_seconds_sum", model=model) == 1.5
-    assert await samples("llamaweb_ttft_seconds_count", model=model) == 1
-    assert await samples("llamaweb_itl_seconds_count", model=model) == 1
+    assert await samples("llamaweb_api_requests_running", **of) == 0
+    assert await samples("llamaweb_finished_total", **of, reason="stop") == 1
+    assert await samples("llamaweb_finished_total", **of, reason="cancelled") is None
+    assert await samples("llamaweb_prompt_tokens_total", **of) == 10
+    assert await samples("llamaweb_cached_tokens_total", **of) == 4
+    assert await samples("llamaweb_completion_tokens_total", **of) == 3
+    assert await samples("llamaweb_request_queue_time_seconds_sum", **of) == 1.5
+    assert await samples("llamaweb_ttft_seconds_count", **of) == 1
+    assert await samples("llamaweb_itl_seconds_count", **of) == 1
+    assert await samples("llamacpp:n_tokens_max", model=model) == 13
 
 
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (Failed("engine_crashed", "gone"), "engine_crashed"),
+        (Failed("engine_crashed", "gone"), "error"),
         (Cancelled("user"), "cancelled"),
         (None, "cancelled"),
     ],
 )
 async def test_every_end_has_a_reason(end: Failed | Cancelled | None, reason: str) -> None:
     model = new_id()
+    of = {"family": "openai", "model": model}
     meter = RequestMeter(model)
     if end is None:
         meter.abandon()
     else:
         meter.record(end)
-    assert await samples("llamaweb_finished_total", model=model, reason=reason) == 1
+    assert await samples("llamaweb_finished_total", **of, reason=reason) == 1
+    assert await samples("llamaweb_api_requests_waiting", **of) == 0
+    failed = await samples("llamaweb_failed_total", **of, code="engine_crashed")
+    assert failed == (1 if reason == "error" else None)
+
+
+async def test_what_was_not_taken_neither_waits_nor_ends() -> None:
+    model = new_id()
+    meter = RequestMeter(model)
+    meter.refuse()
+    meter.abandon()
+    of = {"family": "openai", "model": model}
+    assert await samples("llamaweb_api_requests_waiting", **of) == 0
+    assert await samples("llamaweb_finished_total", **of, reason="cancelled") is None
+
+
+async def test_llama_server_s_names_are_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def engine_list(model: str) -> tuple[EngineStatus, ...]:
+        info = {
+            "prompt_tokens": 90, "cached_tokens": 10, "generated_tokens": 40, "steps": 20,
+            "step_s": 8.0, "decode_step_s": 5.0, "reason": "x",
+        }  # fmt: skip
+        two = (EngineStatus(name, "ready", 1, 0, 0.2, False, info) for name in ("e1", "e2"))
+        return (*two, EngineStatus("supervisor", "ready", 1, 0, 0.2, False, {"steps": 1000}))
+
+    monkeypatch.setattr(api, "engine_list", engine_list)
+    told = {
+        "prompt_tokens_total": 180,
+        "prompt_tokens_cached_total": 20,
+        "prompt_seconds_total": 6,
+        "tokens_predicted_total": 80,
+        "tokens_predicted_seconds_total": 10,
+        "n_decode_total": 40,
+        "prompt_tokens_seconds": 30,
+        "predicted_tokens_seconds": 5,
+        "requests_processing": 3,
+        "requests_deferred": 5,
+        "n_busy_slots_per_decode": 2,
+        "spec_decode_num_drafts_total": 0,
+        "spec_decode_num_draft_tokens_total": 0,
+        "spec_decode_num_accepted_tokens_total": 0,
+    }
+    for name, value in told.items():
+        assert await samples(f"llamacpp:{name}", model="starter") == value, name
+    response = await AsyncClient().get("/metrics", headers=GOOD)
+    assert response["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert abs(int(response["Process-Start-Time-Unix"]) - time.time()) < 24 * 3600
+
+
+async def test_without_an_engine_nothing_is_divided_by_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def engine_list(model: str) -> tuple[EngineStatus, ...]:
+        return ()
+
+    monkeypatch.setattr(api, "engine_list", engine_list)
+    assert await samples("llamacpp:prompt_tokens_seconds", model="starter") == 0
 
 
 async def test_every_documented_metric_is_there() -> None:
@@ -168,7 +228,10 @@ async def test_every_documented_metric_is_there() -> None:
 
 def test_processes_add_up(tmp_path: Path) -> None:
     """Two processes count into one folder; a third one tells the sum."""
-    count = "from inference.edge.instruments import count_rejected as c; c('x'); c('x')"
+    count = (
+        "from inference.edge.instruments import count_rejected as c; "
+        "c('openai', 'x'); c('openai', 'x')"
+    )
     tell = (
         "from prometheus_client import CollectorRegistry, generate_latest\n"
         "from prometheus_client.multiprocess import MultiProcessCollector\n"
@@ -185,4 +248,4 @@ def test_processes_add_up(tmp_path: Path) -> None:
             timeout=60,
             check=True,
         )
-    assert 'llamaweb_rejected_total{reason="x"} 4.0' in result.stdout
+    assert 'llamaweb_rejected_total{family="openai",reason="x"} 4.0' in result.stdout

@@ -33,7 +33,9 @@ def biases_of(bias: Any) -> tuple[ById, ByText]:
         raise InvalidError("must be a list of pairs or an object", param="logit_bias")
     if len(pairs) > MAX_BIASES:
         raise InvalidError(
-            f"has {len(pairs)} entries, at most {MAX_BIASES} are allowed", param="logit_bias"
+            f"has {len(pairs)} entries, at most {MAX_BIASES} are allowed",
+            param="logit_bias",
+            bound="logit_bias",
         )
     by_id: list[tuple[int, float | None]] = []
     by_text: list[tuple[str, float | None]] = []
@@ -48,6 +50,7 @@ def biases_of(bias: Any) -> tuple[ById, ByText]:
         raise InvalidError(
             f"has texts of {num_chars} characters, at most {MAX_BIAS_CHARS} are allowed",
             param="logit_bias",
+            bound="logit_bias",
         )
     return tuple(by_id), tuple(by_text)
 

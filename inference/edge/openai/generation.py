@@ -177,7 +177,9 @@ def answers_to_each(
     count = per_prompt * len(prompts)
     if count > MAX_CHOICES:
         raise InvalidError(
-            f"asks for {count} completions, at most {MAX_CHOICES} are allowed", param=param
+            f"asks for {count} completions, at most {MAX_CHOICES} are allowed",
+            param=param,
+            bound="choices",
         )
     refuse_too_much(prompts, per_prompt, param=param)
     return per_prompt
@@ -202,6 +204,7 @@ def num_choices_of(body: GenerationIn, num_slots: int) -> int:
         raise InvalidError(
             f"Field '{name}': Value must be between 1 <= value <= {num_slots}, but got {value}",
             param=name,
+            bound="n",
         )
     return value
 

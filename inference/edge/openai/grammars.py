@@ -8,7 +8,7 @@ from typing import Any
 
 from inference.edge.openai.schemas import GenerationIn
 from inference.edge.openai.structured import form_of, grammar_text
-from inference.edge.wire_types import MAX_INT32, MAX_STOP_CHARS
+from inference.edge.wire_types import MAX_INT32, MAX_SHORT_CHARS
 from inference.protocol.params import Grammar, GrammarTrigger
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
@@ -57,6 +57,6 @@ def _trigger(trigger: Any, path: str) -> GrammarTrigger:
     if kind != WORD or type(kind) is not int:
         # Patterns would run in the engine's loop, where a slow one holds up everybody.
         raise InvalidError("'type' must be 0 (a token) or 1 (a word)", param=path)
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_STOP_CHARS:
-        raise InvalidError(f"needs a 'value' of 1 to {MAX_STOP_CHARS} characters", param=path)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_SHORT_CHARS:
+        raise InvalidError(f"needs a 'value' of 1 to {MAX_SHORT_CHARS} characters", param=path)
     return GrammarTrigger("word", valid_text(value))
