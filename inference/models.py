@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from inference.calibration_models import Calibration as Calibration  # Django looks for them here
 from inference.calibration_models import MachineProbe as MachineProbe
 from inference.protocol.cache_types import CACHE_TYPES
+from inference.response_models import StoredResponse as StoredResponse
 from inference.upstream_models import Upstream as Upstream
 from inference.usage_models import UsageRecord as UsageRecord
 from inference.use_models import ModelUse

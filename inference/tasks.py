@@ -14,7 +14,7 @@ from celery import shared_task
 from celery.signals import worker_ready, worker_shutting_down
 from kombu.exceptions import OperationalError
 
-from inference.registry import download_job, downloads, generations, scan, uploads, usage
+from inference.registry import download_job, downloads, generations, responses, scan, uploads, usage
 from llamaweb.lib.errors import LlamawebError
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,12 @@ def generation_finalise(generation_id: str) -> bool:
 def generation_sweep() -> dict[str, int]:
     """Bring open rows and the queue together again."""
     return generations.generation_sweep()
+
+
+@shared_task(name="inference.tasks.response_purge", expires=3600)  # type: ignore[untyped-decorator]
+def response_purge() -> int:
+    """Remove stored responses that nobody used for long enough."""
+    return responses.response_purge()
 
 
 @shared_task(name="inference.tasks.model_download")  # type: ignore[untyped-decorator]

@@ -51,7 +51,10 @@ class Env:
         "Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.",
     )
     cors_origins: tuple[str, ...] = var(
-        kinds.listing(kinds.ORIGIN), (), "Origins whose pages may call the API; none: no CORS."
+        kinds.listing(kinds.ORIGIN_OR_LOCALHOST),
+        (),
+        "Origins whose pages may call the API, localhost for all of the reader's own machine; "
+        "none: no CORS.",
     )
     email_url: str = var(
         kinds.EMAIL_URL,
@@ -177,6 +180,22 @@ class Env:
     max_queued: int = var(kinds.integer(1, 100_000), 256, "Requests that wait for one model.")
     max_queued_per_owner: int = var(
         kinds.integer(1, 100_000), 64, "Requests of one user that wait for one model."
+    )
+    max_resumable_per_owner: int = var(
+        kinds.integer(1, 1024),
+        32,
+        "Answers in streams that one user can take up again; each keeps 4 MiB at most.",
+    )
+    stream_keep_s: int = var(
+        kinds.integer(1, 86_400),
+        300,
+        "Seconds that an ended answer's log is kept: so long its stream can be taken up again.",
+    )
+    max_responses: int = var(
+        kinds.integer(1, 100_000), 1000, "Responses of the API that are stored for one user."
+    )
+    response_days: int = var(
+        kinds.integer(1, 3650), 30, "Days a stored response is kept since it was last gone on from."
     )
     key_rate: int = var(
         kinds.integer(0, 1_000_000), 0, "Requests a minute with one API key; 0: no limit."

@@ -47,6 +47,11 @@ SCHEDULE: dict[str, Any] = {
         "schedule": 3600.0,
         "options": {"expires": 3600},
     },
+    "response-purge": {
+        "task": "inference.tasks.response_purge",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
     # The scheduler counts from its start: once a day would be never, where it restarts daily.
     "session-purge": {
         "task": "llamaweb.accounts.tasks.session_purge",

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from inference import bus
 from inference.models import Generation
 from inference.protocol.codec import decode_request, encode_request
-from inference.protocol.events import Cancelled, Failed, Finished, Snapshot
+from inference.protocol.events import Cancelled, Entry, Failed, Finished, Snapshot
 from inference.protocol.fold import EMPTY, fold, runs_of
 from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import START, Position, Queue
+from inference.registry.response_log import cuts_of
+from inference.response_models import StoredResponse
 from llamaweb.lib.errors import BusyError, InvalidError, NotFoundError, UnavailableError
 
 if TYPE_CHECKING:
@@ -44,6 +46,17 @@ def generation_create(*, owner: User, request: GenerateRequest) -> Generation:
     A queue that can't take it now doesn't undo the row: the sweep submits it later.
 
     Raises:
+        InvalidError, BusyError: as of `generation_record`.
+    """
+    generation = generation_record(owner=owner, request=request)
+    transaction.on_commit(lambda: generation_submit_committed(request))
+    return generation
+
+
+def generation_record(*, owner: User, request: GenerateRequest) -> Generation:
+    """Store an owned generation; the caller submits it after commit, or else the sweep does.
+
+    Raises:
         InvalidError: the request isn't one that goes on without a reader.
         BusyError: the owner has too many that haven't ended.
     """
@@ -55,14 +68,12 @@ def generation_create(*, owner: User, request: GenerateRequest) -> Generation:
             reason="open_generations",
             retry_after_s=OPEN_RETRY_S,
         )
-    generation = Generation.objects.create(
+    return Generation.objects.create(
         id=request.generation_id,
         owner=owner,
         model_name=request.model,
         request=encode_request(request),
     )
-    transaction.on_commit(lambda: generation_submit_committed(request))
-    return generation
 
 
 def generation_submit_committed(request: GenerateRequest) -> Position | None:
@@ -99,27 +110,54 @@ def generation_finalise(generation_id: str) -> bool:
             queue.finished_ack(model, generation_id)
         return False
     if generation.state == Generation.State.QUEUED:
-        snapshot = read_all(queue, generation.model_name, generation_id)
-        if snapshot is None or snapshot.terminal is None:
+        log = read_log(queue, generation.model_name, generation_id)
+        if log is None or log.snapshot.terminal is None:
             return False
-        generation_store(generation_id, snapshot)
+        with transaction.atomic():
+            if generation_store(generation_id, log.snapshot):
+                _keep_cuts(generation_id, log)
     queue.finished_ack(generation.model_name, generation_id)
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class WholeLog:
+    """A log to its end: all of it as one snapshot, and its `entries`, those behind `before` where
+    that stands for the first ones."""
+
+    snapshot: Snapshot
+    entries: tuple[Entry, ...]
+    before: Snapshot | None = None
+
+
 def read_all(queue: Queue, model: str, generation_id: str) -> Snapshot | None:
     """The whole log as one snapshot; None when nothing is kept of it."""
-    cursor, snapshot = START, EMPTY
+    log = read_log(queue, model, generation_id)
+    return None if log is None else log.snapshot
+
+
+def read_log(queue: Queue, model: str, generation_id: str) -> WholeLog | None:
+    """The whole log; None when nothing is kept of it."""
+    cursor, before = START, None
+    entries: list[Entry] = []
     while True:
         read = queue.read(model, generation_id, cursor, limit=READ_LIMIT)
         if read.gone:
             return None
         if read.reset is not None:
-            snapshot = read.reset
+            before, entries = read.reset, []
         if not read.entries and read.reset is None:
-            return snapshot
-        snapshot = fold(snapshot, read.entries)
+            return WholeLog(fold(before or EMPTY, entries), tuple(entries), before)
+        entries += read.entries
         cursor = read.cursor
+
+
+def _keep_cuts(generation_id: str, log: WholeLog) -> None:
+    """What a response of the API needs beside its text, if the generation is one's."""
+    row = StoredResponse.objects.filter(generation_id=generation_id)
+    if row.exists():
+        num_chars = sum(len(text) for _, text in log.snapshot.parts)
+        row.update(log=cuts_of(log.entries, log.before), size=F("size") + num_chars)
 
 
 def generation_store(generation_id: str, snapshot: Snapshot) -> bool:

@@ -157,5 +157,5 @@ def test_jobs_that_somebody_waits_for_have_a_queue_of_their_own() -> None:
             "turn_advance",
             "turn_sweep",
         },
-        "work": {"conversation_purge", "models_scan", "session_purge"},
+        "work": {"conversation_purge", "models_scan", "response_purge", "session_purge"},
     }
