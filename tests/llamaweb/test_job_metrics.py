@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from celery.signals import task_postrun, task_prerun
@@ -18,6 +17,13 @@ from llamaweb.run.instance import forget_dead
 from llamaweb.run.programs import programs
 
 
+class Job:
+    """Signals are told by whom they come."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 @pytest.fixture(autouse=True)
 def _watched() -> None:
     job_metrics.watch_jobs()
@@ -27,7 +33,7 @@ def _watched() -> None:
 @pytest.mark.parametrize(("state", "outcome"), [("SUCCESS", "success"), ("FAILURE", "failure")])
 def test_a_job_is_counted_once_and_timed(state: str, outcome: str) -> None:
     name = new_id()
-    task = SimpleNamespace(name=f"inference.tasks.{name}")
+    task = Job(f"inference.tasks.{name}")
     task_prerun.send(sender=task, task_id="t1", task=task)
     task_postrun.send(sender=task, task_id="t1", task=task, state=state)
     labels = {"job": name, "outcome": outcome}
