@@ -156,6 +156,13 @@ def test_jobs_that_somebody_waits_for_have_a_queue_of_their_own() -> None:
             "model_download_sweep",
             "turn_advance",
             "turn_sweep",
+            "usage_collect",
         },
-        "work": {"conversation_purge", "models_scan", "response_purge", "session_purge"},
+        "work": {
+            "conversation_purge",
+            "models_scan",
+            "response_purge",
+            "session_purge",
+            "usage_purge",
+        },
     }
