@@ -9,6 +9,7 @@ from inference.queues.contract import QueueConfig
 from llamaweb.lib.errors import BusyError
 
 ENGINE_SHOWN_S: Final = 60.0  # a silent engine is listed that long
+UTILITIES_A_CLAIM: Final = 32  # utility requests handed out by one claim at most
 RETRY_QUEUE_S: Final = 5.0  # before anything is known of how fast a queue moves
 LONGEST_RETRY_S: Final = 60.0
 RETRY_MEMORY_S: Final = 10.0
