@@ -44,7 +44,6 @@ def script_config(config: QueueConfig) -> str:
             "max_deaths": config.max_deaths,
             "stream_bytes": config.stream_bytes,
             "ended_keep": ms(config.ended_keep_s),
-            "utility_keep": ms(config.utility_keep_s),
             "unfinalised_keep": ms(config.unfinalised_keep_s),
             "memory_refuse_ratio": config.memory_refuse_ratio,
             "engine_shown": ms(ENGINE_SHOWN_S),
