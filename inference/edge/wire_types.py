@@ -55,7 +55,7 @@ def refuse_deep(value: Any) -> Any:
     """`value`, unless it is nested too deeply."""
     if is_deep(value):
         message = f"is nested too deeply, at most {MAX_DEPTH} levels are allowed"
-        raise PydanticCustomError("too_deep", message)  # type: ignore[arg-type]
+        raise PydanticCustomError("too_deep", message)
     return value
 
 
