@@ -9,7 +9,10 @@ import pytest
 from tests.stack import Stack
 
 pytest.register_assert_rewrite(
-    *(f"tests.sdk.{family}_cases" for family in ("anthropic", "ollama", "responses", "embeddings"))
+    *(
+        f"tests.sdk.{family}_cases"
+        for family in ("anthropic", "ollama", "responses", "embeddings", "limits")
+    )
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from openai import OpenAI
 
+from tests.sdk.limits_cases import *  # noqa: F403
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
