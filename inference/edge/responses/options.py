@@ -1,0 +1,31 @@
+"""What a response's object needs to know of its request; kept with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseOptions:
+    """`shown`: what the object repeats of the request. `with_summary`: thoughts are told as a
+    summary. `logprobs`: with log probabilities, and `top` rivals of each token."""
+
+    shown: dict[str, Any] = field(default_factory=dict)
+    with_summary: bool = False
+    logprobs: bool = False
+    top: int = 0
+    is_background: bool = False
+
+
+def options_to_json(options: ResponseOptions) -> str:
+    """JSON text."""
+    return json.dumps(dataclasses.asdict(options))
+
+
+def options_from_json(text: str) -> ResponseOptions:
+    """The options in `text`; unknown ones are ignored."""
+    known = {f.name for f in dataclasses.fields(ResponseOptions)}
+    return ResponseOptions(**{k: v for k, v in json.loads(text).items() if k in known})
