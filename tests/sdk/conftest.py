@@ -11,7 +11,7 @@ from tests.stack import Stack
 pytest.register_assert_rewrite(
     *(
         f"tests.sdk.{family}_cases"
-        for family in ("anthropic", "ollama", "responses", "embeddings", "limits")
+        for family in ("anthropic", "ollama", "responses", "embeddings", "native", "limits")
     )
 )
 
