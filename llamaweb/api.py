@@ -57,7 +57,7 @@ class OrjsonRenderer(BaseRenderer):
 @csrf_exempt
 async def not_found(request: HttpRequest, _rest: str = "") -> HttpResponse:
     """Any address below /v1 that nobody serves."""
-    return OPENAI.plain(404, ABSENT, "")
+    return (_shape_for(request) or OPENAI).plain(404, ABSENT, "")
 
 
 @csrf_exempt

@@ -19,6 +19,8 @@ from llamaweb.lib.errors import BusyError, UnavailableError
 from llamaweb.lib.ids import new_id
 
 REQUEST_ID_HEADER = "X-Request-Id"
+# Where the official clients of an API look for it, by the beginning of its addresses.
+CLIENTS_ID_HEADERS = (("/v1/messages", "Request-Id"),)
 CORS_METHODS = "GET, POST, DELETE, OPTIONS"
 # "*" doesn't cover Authorization. The official clients send a dozen headers of their own.
 CORS_HEADERS = "Authorization, Content-Type, X-Api-Key, Last-Event-ID, *"
@@ -88,7 +90,11 @@ class RequestContext(_Middleware):
     def after(self, request: HttpRequest, response: HttpResponseBase) -> None:
         """Name the id, and what the caller has left; no browser may take an answer for something
         else than it says it is."""
-        response[REQUEST_ID_HEADER] = request.META["llamaweb.request_id"]
+        request_id = request.META["llamaweb.request_id"]
+        response[REQUEST_ID_HEADER] = request_id
+        for prefix, name in CLIENTS_ID_HEADERS:
+            if request.path_info.startswith(prefix):
+                response[name] = request_id
         response["X-Content-Type-Options"] = "nosniff"
         allowance: Allowance | None = request.META.get(ALLOWANCE_META)
         if allowance is not None:

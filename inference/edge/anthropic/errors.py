@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from inference.edge.errors import ErrorReply, error_reply
-from llamaweb.lib.errors import LlamawebError
+from inference.edge.errors import ErrorReply, busy_fields, error_reply
+from llamaweb.lib.errors import InvalidError, LlamawebError, TooLongError
 
 TYPE_BY_STATUS = {
     400: "invalid_request_error",
@@ -14,9 +15,12 @@ TYPE_BY_STATUS = {
     404: "not_found_error",
     413: "request_too_large",
     429: "rate_limit_error",
+    499: "api_error",
     503: "overloaded_error",
     504: "timeout_error",
 }
+# Where engines say that a tool's schema is; here it has another name.
+_SCHEMA_RE = re.compile(r"^(tools\[\d+\])\.function\.parameters")
 
 
 def error_body(status: int, message: str, request_id: str = "") -> dict[str, Any]:
@@ -29,5 +33,22 @@ def error_body(status: int, message: str, request_id: str = "") -> dict[str, Any
 def anthropic_reply(error: LlamawebError) -> ErrorReply:
     """The answer to an expected error."""
     reply = error_reply(error)
-    message = reply.body["error"]["message"]
-    return ErrorReply(reply.status, error_body(reply.status, message), reply.headers)
+    headers = dict(reply.headers)
+    if reply.status >= 500 and not error.retryable:
+        headers["X-Should-Retry"] = "false"  # the official clients would
+    body = error_body(reply.status, _message(error))
+    body["error"] |= busy_fields(error)
+    return ErrorReply(reply.status, body, headers)
+
+
+def _message(error: LlamawebError) -> str:
+    if isinstance(error, TooLongError):
+        # Clients look for these words, and then make the chat shorter by themselves.
+        least = "at least " if error.at_least else ""
+        lengths = f"{error.prompt_tokens} tokens > {error.max_context} maximum"
+        return f"prompt is too long: {least}{lengths}"
+    param = error.param if isinstance(error, InvalidError) else None
+    if param is None:
+        return error.message
+    param = _SCHEMA_RE.sub(r"\1.input_schema", param)
+    return error.message if error.message.startswith(param) else f"{param}: {error.message}"
