@@ -18,6 +18,8 @@ from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
 
 from conversations.edge.session_auth import SessionAuth
+from inference.edge.refusals import ANTHROPIC_PREFIX, OLLAMA_PREFIX
+from inference.text.depth import MAX_DEPTH, is_deep
 from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.api_errors import ANTHROPIC, APP, OLLAMA, OPENAI, Shape, add_handlers, internal_error
 from llamaweb.lib.errors import InvalidError
@@ -26,7 +28,9 @@ from llamaweb.page_middleware import is_api, is_app
 
 ABSENT = "File Not Found"
 # Of families that don't have the shape of the others.
-SHAPES = (("/v1/messages", ANTHROPIC), ("/api/", OLLAMA))
+SHAPES = ((ANTHROPIC_PREFIX, ANTHROPIC), (OLLAMA_PREFIX, OLLAMA))
+# Of a whole body, whatever fields it has; those that are read have a narrower bound.
+MAX_BODY_DEPTH = 2 * MAX_DEPTH
 
 
 class OrjsonParser(Parser):
@@ -38,9 +42,17 @@ class OrjsonParser(Parser):
         Raises:
             InvalidError: not JSON, nested too deeply, or not an object.
         """
-        data = json_value(request.body)
+        body = request.body
+        data = json_value(body)
         if not isinstance(data, dict):
             raise InvalidError("the body must be a JSON object")
+        # Few bodies have so many brackets, and counting them costs next to nothing.
+        has_many = body.count(b"[") + body.count(b"{") > MAX_BODY_DEPTH
+        if has_many and is_deep(data, MAX_BODY_DEPTH):
+            raise InvalidError(
+                f"the body is nested too deeply, at most {MAX_BODY_DEPTH} levels are allowed",
+                bound="depth",
+            )
         return data
 
 
@@ -180,7 +192,12 @@ openai_api = key_family(
     "inference.edge.native.v1_routes.router",
 )
 anthropic_api = key_family("anthropic", ANTHROPIC, "inference.edge.anthropic.routes.router")
-ollama_api = key_family("ollama", OLLAMA, "inference.edge.ollama.routes.router")
+ollama_api = key_family(
+    "ollama",
+    OLLAMA,
+    "inference.edge.ollama.routes.router",
+    "inference.edge.ollama.model_routes.router",
+)
 native_api = key_family("native", OPENAI, "inference.edge.native.routes.router")
 app_api = app_family(
     "app",

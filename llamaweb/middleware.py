@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import redis.exceptions
 import structlog
@@ -14,6 +15,7 @@ from django.core.handlers.exception import response_for_exception
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
+from llamaweb import env_kinds as kinds
 from llamaweb.accounts.limits.bounds import ALLOWANCE_META, HEADERS, Allowance
 from llamaweb.lib.errors import BusyError, UnavailableError
 from llamaweb.lib.ids import new_id
@@ -22,8 +24,13 @@ REQUEST_ID_HEADER = "X-Request-Id"
 # Where the official clients of an API look for it, by the beginning of its addresses.
 CLIENTS_ID_HEADERS = (("/v1/messages", "Request-Id"),)
 CORS_METHODS = "GET, POST, DELETE, OPTIONS"
-# "*" doesn't cover Authorization. The official clients send a dozen headers of their own.
-CORS_HEADERS = "Authorization, Content-Type, X-Api-Key, Last-Event-ID, *"
+# "*" doesn't cover Authorization, and nothing in older browsers. The official clients send a dozen
+# headers of their own.
+CORS_HEADERS = (
+    "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta, "
+    "X-Conversation-Id, Last-Event-ID, *"
+)
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 CORS_MAX_AGE_S = 600
 EXPOSED_HEADERS = ", ".join((REQUEST_ID_HEADER, "Retry-After", *HEADERS))
 
@@ -118,7 +125,8 @@ class RequestContext(_Middleware):
 
 
 class Cors(_Middleware):
-    """Cross-origin access for the origins of LLAMAWEB_CORS_ORIGINS, without cookies."""
+    """Cross-origin access for the origins of LLAMAWEB_CORS_ORIGINS, without cookies; `localhost`
+    among them means every origin of the reader's own machine."""
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
         """Answer a preflight; needs no key, as browsers send none with it."""
@@ -140,4 +148,17 @@ class Cors(_Middleware):
             response["Access-Control-Expose-Headers"] = EXPOSED_HEADERS
 
     def _is_allowed(self, request: HttpRequest) -> bool:
-        return request.headers.get("Origin", "") in settings.CORS_ORIGINS
+        origin = request.headers.get("Origin", "")
+        if not origin or not settings.CORS_ORIGINS:
+            return False
+        if origin in settings.CORS_ORIGINS:
+            return True
+        return kinds.LOCALHOST in settings.CORS_ORIGINS and _is_local(origin)
+
+
+def _is_local(origin: str) -> bool:
+    """Whether a page of this machine asks, of whatever scheme and port."""
+    try:
+        return urlsplit(origin).hostname in LOCAL_HOSTS
+    except ValueError:
+        return False

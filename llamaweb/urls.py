@@ -35,6 +35,7 @@ urlpatterns = [
     path("api/app/<path:_rest>", app_not_found),
     path("api/", family_urls(ollama_api, OLLAMA)),
     path("api/<path:_rest>", ollama_not_found),
+    path("api/", ollama_not_found),
     path("v1/", not_found),
     path("v1/", family_urls(anthropic_api, ANTHROPIC)),
     path("v1/", family_urls(openai_api)),

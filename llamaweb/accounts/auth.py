@@ -1,7 +1,8 @@
-"""Authentication shared by the API edges: one key, in either of two headers.
+"""Authentication shared by the API edges: one key, in either of two headers, or a session.
 
 `Authorization: Bearer KEY` decides when it isn't empty, else `x-api-key: KEY`. Every route takes
-both; the answer to a wrong key has the shape of the API that was called.
+both; the answer to a wrong key has the shape of the API that was called. Without any key the
+session of the browser counts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from llamaweb.accounts.limits.bounds import (
 from llamaweb.accounts.limits.counters import Subject, take_request
 from llamaweb.accounts.models import Scope
 from llamaweb.accounts.selectors import INVALID_KEY, api_key_authenticate
+from llamaweb.accounts.session_caller import has_session_cookie, session_caller
 from llamaweb.accounts.throttle import failed_keys, network
 from llamaweb.lib.errors import AuthenticationError, ForbiddenError
 
@@ -43,22 +45,26 @@ async def authenticate(request: HttpRequest, *scopes: Scope) -> Caller:
     """The caller of `request`, whose key has one of `scopes`; an admin key may do everything.
 
     Raises:
-        AuthenticationError: no key or a worthless one.
-        ForbiddenError: the key lacks the scope.
+        AuthenticationError: no key nor a session, or a worthless one.
+        ForbiddenError: the key lacks the scope, or a session the proof of its page.
         BusyError: too many wrong keys, or requests without one, from this address, or too many
-            requests with this key.
+            requests with this key, or of a session's user.
     """
     raw = presented_key(request)
     address = request.META.get("REMOTE_ADDR", "")
     allowance = request.META[ALLOWANCE_META] = Allowance()
     allowance_here.set(allowance)
-    if not raw:
+    if raw:
+        caller = await in_database(_authenticate)(raw, address, allowance)
+    elif has_session_cookie(request):
+        caller = await in_database(_authenticate_session)(request, allowance)
+    else:
         if settings.ADDRESS_RATE:
             await in_database(_count_keyless)(address, allowance)
         raise AuthenticationError(INVALID_KEY)
-    caller = await in_database(_authenticate)(raw, address, allowance)
     if not caller.scopes & {Scope.ADMIN.value, *(scope.value for scope in scopes)}:
-        raise ForbiddenError(f"this API key lacks the scope {scopes[0].value!r}")
+        what = "a session" if caller.key_id is None else "this API key"
+        raise ForbiddenError(f"{what} lacks the scope {scopes[0].value!r}")
     return caller
 
 
@@ -75,6 +81,13 @@ def _authenticate(raw: str, address: str, allowance: Allowance) -> Caller:
         raise
     caller = caller_from_key(key)
     _count(caller, allowance, "too many requests with this API key")
+    return caller
+
+
+def _authenticate_session(request: HttpRequest, allowance: Allowance) -> Caller:
+    """As `_authenticate`."""
+    caller = session_caller(request)
+    _count(caller, allowance, "too many requests of this user")
     return caller
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference.edge.errors import ErrorReply, error_reply
+from inference.edge.errors import ErrorReply, busy_fields, error_reply
 from llamaweb.lib.errors import LlamawebError
 
 
@@ -14,7 +14,10 @@ def error_body(message: str) -> dict[str, Any]:
 
 
 def ollama_reply(error: LlamawebError) -> ErrorReply:
-    """The answer to an expected error."""
+    """The answer to an expected error; the path of a field has no place but the message."""
     reply = error_reply(error)
-    body = error_body(reply.body["error"]["message"])
+    message, param = error.message, reply.body["error"]["param"]
+    if param is not None and not message.startswith(param):
+        message = f"{param}: {message}"
+    body = {**error_body(message), **busy_fields(error)}
     return ErrorReply(reply.status, body, reply.headers)
