@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from openai import OpenAI
 
+from tests.sdk.anthropic_cases import *  # noqa: F403
 from tests.sdk.limits_cases import *  # noqa: F403
 from tests.sdk.native_cases import *  # noqa: F403
 from tests.sdk.ollama_cases import *  # noqa: F403
