@@ -31,7 +31,7 @@ SAYS = {
     "ollama": lambda body: body["error"],
 }
 SERVED = [("openai", "/v1/chat/completions"), ("openai", "/v1/completions")]
-SERVED += [("ollama", "/api/chat"), ("ollama", "/api/generate"), ("ollama", "/api/embed")]
+SERVED += [("ollama", "/api/chat"), ("ollama", "/api/generate")]
 
 
 @pytest.fixture
