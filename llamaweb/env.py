@@ -37,7 +37,7 @@ class Env:
         kinds.ORIGIN,
         "",
         "Address people type; https:// turns on secure cookies and HSTS.",
-        unset="http://HOST:PORT",
+        unset="http://HOST:PORT, with TLS_CERTIFICATE https://HOST:PORT",
     )
     allowed_hosts: tuple[str, ...] = var(
         kinds.listing(kinds.HOST_NAME),
@@ -55,6 +55,21 @@ class Env:
         (),
         "Origins whose pages may call the API, localhost for all of the reader's own machine; "
         "none: no CORS.",
+    )
+    tls_certificate: Path | None = var(
+        kinds.path(),
+        None,
+        "Certificate with its chain (PEM), for https without a proxy; read again when it changes.",
+        unset="no TLS",
+    )
+    tls_key: Path | None = var(
+        kinds.path(), None, "Private key of TLS_CERTIFICATE (PEM).", unset="no TLS"
+    )
+    tls_client_ca: Path | None = var(
+        kinds.path(),
+        None,
+        "Certificates (PEM) one of which must have signed that of a client; needs TLS_CERTIFICATE.",
+        unset="no certificate is asked for",
     )
     email_url: str = var(
         kinds.EMAIL_URL,
@@ -306,7 +321,8 @@ class Env:
     def url(self) -> str:
         """The public address without a slash at the end."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.public_url or f"http://{host}:{self.port}"
+        scheme = "http" if self.tls_certificate is None else "https"
+        return self.public_url or f"{scheme}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,15 @@ def _contradictions(env: Env) -> list[str]:
         problems.append(
             f"LLAMAWEB_DEBUG: on while LLAMAWEB_HOST is {env.host!r}; allowed: only with {allowed}"
         )
+    if (env.tls_certificate is None) != (env.tls_key is None):
+        problems.append(
+            "LLAMAWEB_TLS_CERTIFICATE: it and LLAMAWEB_TLS_KEY need each other; "
+            "allowed: both or none"
+        )
+    if env.tls_client_ca is not None and env.tls_certificate is None:
+        problems.append(
+            "LLAMAWEB_TLS_CLIENT_CA: LLAMAWEB_TLS_CERTIFICATE isn't set; allowed: only with it"
+        )
     if env.max_queued_per_owner > env.max_queued:
         problems.append(
             f"LLAMAWEB_MAX_QUEUED_PER_OWNER: {env.max_queued_per_owner} is more than "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import queue
+import ssl
 import threading
 import time
 
@@ -21,16 +22,28 @@ def ask(env: Env) -> str | None:
     """Why the server isn't ready; None when it is."""
     host = {"0.0.0.0": "127.0.0.1"}.get(env.host, env.host)
     name = env.allowed_hosts[0].lstrip(".") if env.allowed_hosts else f"{host}:{env.port}"
-    connection = http.client.HTTPConnection(host, env.port, timeout=CALL_S)
+    connection = _connection(env, host)
     try:
         connection.request("GET", "/health", headers={"Host": name, "Connection": "close"})
         response = connection.getresponse()
         body = response.read(BODY_BYTES)
+    except ssl.SSLError:  # it answers, but only to those that have a certificate
+        return NOBODY if env.tls_client_ca is None else None
     except (OSError, http.client.HTTPException):
         return NOBODY
     finally:
         connection.close()
     return None if response.status == 200 else _reason(response.status, body)
+
+
+def _connection(env: Env, host: str) -> http.client.HTTPConnection:
+    """To ourselves, on this machine: whose certificate it is doesn't matter."""
+    if env.tls_certificate is None:
+        return http.client.HTTPConnection(host, env.port, timeout=CALL_S)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return http.client.HTTPSConnection(host, env.port, timeout=CALL_S, context=context)
 
 
 def _reason(status: int, body: bytes) -> str:

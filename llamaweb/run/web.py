@@ -19,14 +19,16 @@ from typing import Any
 from daphne.server import Server  # isort: skip  # installs the reactor: before any of twisted
 
 import structlog
+from OpenSSL import SSL
 from twisted.internet import defer, endpoints
 from twisted.internet import reactor as _reactor
 from twisted.logger import STDLibLogObserver, globalLogBeginner
 
-from llamaweb.boot import Boot, boot
+from llamaweb.boot import EXIT_BAD_CONFIG, Boot, boot
 from llamaweb.run.instance import forget_dead
 from llamaweb.run.web_http import BoundedFactory, Bounds, Load
 from llamaweb.run.web_socket import CodedFactory
+from llamaweb.run.web_tls import Certificates, TlsEndpoint
 
 GRACE_S = 3.0
 CANCEL_S = 1.0  # with GRACE_S below the 5 s after which a process manager kills
@@ -172,6 +174,22 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _endpoint(configuration: Boot, fd: int | None) -> Any:
+    """Where connections come from; encrypted where there is a certificate.
+
+    Raises:
+        SystemExit: it can't be used.
+    """
+    env, plain = configuration.env, _plain_endpoint(configuration, fd)
+    if env.tls_certificate is None or env.tls_key is None:
+        return plain
+    try:
+        return TlsEndpoint(plain, Certificates(env.tls_certificate, env.tls_key, env.tls_client_ca))
+    except (OSError, SSL.Error) as error:
+        log.error("certificate_not_read", reason=str(error) or type(error).__name__)
+        raise SystemExit(EXIT_BAD_CONFIG) from error
+
+
+def _plain_endpoint(configuration: Boot, fd: int | None) -> Any:
     if fd is not None:
         with socket.socket(fileno=os.dup(fd)) as inherited:
             family = inherited.family

@@ -18,6 +18,7 @@ import orjson
 import structlog
 from daphne.http_protocol import HTTPFactory, WebRequest  # daphne.server must be imported first
 from twisted.internet.protocol import Protocol, connectionDone
+from twisted.protocols.policies import ProtocolWrapper
 from twisted.web.http import HTTPChannel
 
 from inference.edge.refusals import refusal_body
@@ -285,7 +286,7 @@ class BoundedChannel(HTTPChannel):
         for request in self.requests:
             request.release()
         self.transport.write(refusal(status, message, self._asked_path(), **more))
-        self.transport.loseWriteConnection()
+        _end_writing(self.transport)
         self._deadline = self.callLater(LINGER_S, self._abort)
 
     def _refuse_body(self) -> None:
@@ -320,7 +321,7 @@ class BoundedChannel(HTTPChannel):
 
     def _bound_waiting(self) -> None:
         """No answer could be given in between, so there is none."""
-        if self.transport.protocol is not self or not self._handlingRequest:
+        if _spoken_on(self.transport) is not self or not self._handlingRequest:
             return
         if sum(map(len, self._dataBuffer)) > MAX_WAITING_BYTES:
             log.info("aborted", reason="too much was sent ahead of an answer")
@@ -328,7 +329,7 @@ class BoundedChannel(HTTPChannel):
 
     def _follow_upgrade(self) -> None:
         """A WebSocket has its own protocol on our transport: learn from it when it ends."""
-        protocol = self.transport.protocol
+        protocol = _spoken_on(self.transport)
         if protocol is self:
             return
         lost, load = protocol.connectionLost, self.factory.load
@@ -338,6 +339,21 @@ class BoundedChannel(HTTPChannel):
             lost(reason)
 
         protocol.connectionLost = connection_lost
+
+
+def _spoken_on(transport: Any) -> Any:
+    """The protocol that gets what comes; TLS is wrapped around it."""
+    is_wrapped = isinstance(transport, ProtocolWrapper)
+    return transport.wrappedProtocol if is_wrapped else transport.protocol
+
+
+def _end_writing(transport: Any) -> None:
+    """The client may go on sending, and still hears what was written. TLS knows no half closed
+    connection, and writes what it holds before it says that it is over."""
+    if isinstance(transport, ProtocolWrapper):
+        transport.loseConnection()
+    else:
+        transport.loseWriteConnection()
 
 
 class TurnedAway(Protocol):

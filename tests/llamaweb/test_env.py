@@ -132,3 +132,22 @@ def test_a_secret_in_both_places_is_refused(tmp_path: Path) -> None:
 
 def test_only_secrets_come_from_files() -> None:
     assert "there is no such setting" in problems(LLAMAWEB_MODEL_FILE="/x")[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "variable"),
+    [
+        ({"LLAMAWEB_TLS_CERTIFICATE": "/c.pem"}, "LLAMAWEB_TLS_CERTIFICATE"),
+        ({"LLAMAWEB_TLS_KEY": "/k.pem"}, "LLAMAWEB_TLS_CERTIFICATE"),
+        ({"LLAMAWEB_TLS_CLIENT_CA": "/ca.pem"}, "LLAMAWEB_TLS_CLIENT_CA"),
+    ],
+)
+def test_half_of_tls_is_refused(given: dict[str, str], variable: str) -> None:
+    with pytest.raises(EnvError) as caught:
+        load_env(given)
+    assert [problem.partition(":")[0] for problem in caught.value.problems] == [variable]
+
+
+def test_with_a_certificate_the_address_is_https() -> None:
+    env = load_env({"LLAMAWEB_TLS_CERTIFICATE": "/c.pem", "LLAMAWEB_TLS_KEY": "/k.pem"})
+    assert env.url == "https://127.0.0.1:8000"

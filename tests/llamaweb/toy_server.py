@@ -1,7 +1,8 @@
 """The real web server around a toy application.
 
 `python -m tests.llamaweb.toy_server PORT NAME=N …`, where NAME is a constant of
-`llamaweb.run.web_http` or `llamaweb.run.web`, or `max_body_bytes` or `max_connections`. Says
+`llamaweb.run.web_http` or `llamaweb.run.web`, or `max_body_bytes` or `max_connections`, or a file
+for TLS: `certificate`, `key`, `client_ca`. Says
 "ready" when it listens, and what becomes of streams.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -17,6 +19,7 @@ import structlog
 from llamaweb.run import web  # first: it installs the reactor
 
 from llamaweb.run import web_http  # isort: skip
+from llamaweb.run.web_tls import Certificates, TlsEndpoint
 
 POURED = 1200  # messages of 64 KiB: more than the kernels' buffers take
 
@@ -95,15 +98,20 @@ class Toy(web.WebServer):
 def main() -> None:
     """Serve until a signal."""
     bounds = {"max_body_bytes": 1000, "max_connections": 100}
+    files: dict[str, Path] = {}
     for argument in sys.argv[2:]:
         name, _, value = argument.partition("=")
-        if name in bounds:
+        if name in ("certificate", "key", "client_ca"):
+            files[name] = Path(value)
+        elif name in bounds:
             bounds[name] = int(value)
         else:
             setattr(web_http if hasattr(web_http, name) else web, name, float(value))
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     port = int(sys.argv[1])
-    endpoint = web.endpoints.TCP4ServerEndpoint(web.reactor, port, interface="127.0.0.1")
+    endpoint: Any = web.endpoints.TCP4ServerEndpoint(web.reactor, port, interface="127.0.0.1")
+    if files:
+        endpoint = TlsEndpoint(endpoint, Certificates(**files))
     Toy(application, endpoint, web_http.Bounds(**bounds), server_name="llamaweb").run()
 
 
