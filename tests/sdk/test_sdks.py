@@ -9,6 +9,7 @@ from tests.sdk.anthropic_cases import *  # noqa: F403
 from tests.sdk.limits_cases import *  # noqa: F403
 from tests.sdk.native_cases import *  # noqa: F403
 from tests.sdk.ollama_cases import *  # noqa: F403
+from tests.sdk.responses_cases import *  # noqa: F403
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]

@@ -144,6 +144,9 @@ def _refuse(body: ResponseIn) -> None:
     for name in ("n", "n_cmpl"):
         if getattr(body, name) not in (None, 1):
             raise InvalidError("a response has one answer", param=name)
+    for name in ("reasoning_budget_tokens", "thinking_budget_tokens", "reasoning_control"):
+        if getattr(body, name) not in (None, -1, False):
+            raise InvalidError(f"'{name}' is not supported in responses", param=name)
     if body.background and not body.store:
         raise InvalidError("needs 'store': nobody could ask for the answer", param="background")
 
