@@ -126,6 +126,8 @@ def test_an_address_is_of_one_family(path: str, family: str) -> None:
     ("path", "where"),
     [
         ("/v1/chat/completions", "error"),
+        ("/v1/messages", "error"),
+        ("/api/chat", ""),
     ],
 )
 async def test_every_family_names_the_bound_and_the_place(
