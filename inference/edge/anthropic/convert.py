@@ -62,6 +62,7 @@ def count_request(body: PromptIn, context: SubmitContext) -> CountRequest:
         owner_key=context.owner_key,
         submitted_at=context.now_at,
         deadline_at=context.deadline_at,
+        account=context.account,
         prompt=_prompt(body, context, offer_of(body)),
     )
 

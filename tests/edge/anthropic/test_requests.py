@@ -247,7 +247,9 @@ async def test_a_prompt_is_counted(says: Says, client: Client) -> None:
     assert isinstance(request, CountRequest)
     says(*answer("x"))
     await client.ask(**body)
-    assert fake.submitted.pop().prompt == request.prompt
+    asked = fake.submitted.pop()
+    assert (asked.prompt, asked.account) == (request.prompt, request.account)
+    assert request.account
 
 
 DEEP: dict[str, Any] = json.loads('{"a":' * 70 + "1" + "}" * 70)
