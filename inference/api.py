@@ -35,7 +35,7 @@ from inference.registry.generations import (
 )
 from inference.registry.model_cards import ModelCard
 from inference.registry.results import GenerationResult, generation_result, generation_results
-from inference.registry.selectors import ModelInfo, not_loaded
+from inference.registry.selectors import ModelInfo, not_loaded, refuse_other_task
 from llamaweb.accounts.database import in_database
 from llamaweb.lib.errors import UnavailableError
 
@@ -76,6 +76,7 @@ __all__ = [
     "model_resolve_for_now",
     "model_stands",
     "not_loaded",
+    "refuse_other_task",
     "refuse_unloaded",
     "streams_close",
 ]

@@ -60,12 +60,13 @@ class ModelStand:
 
 
 def model_choices_for(user_id: int) -> list[ModelChoice]:
-    """Those that a user may use; the first is what they get without a name."""
+    """Those that a user may use and that write answers; the first is what they get without a
+    name."""
     return _choices(access_models(user_id))
 
 
 def model_choices() -> list[ModelChoice]:
-    """All enabled ones, whoever may use them, in the same order."""
+    """All enabled ones that write answers, whoever may use them, in the same order."""
     return _choices(ModelConfig.objects.filter(is_enabled=True))
 
 
@@ -82,7 +83,7 @@ def _choices(configs: QuerySet[ModelConfig]) -> list[ModelChoice]:
     encoders = ModelFile.objects.filter(role=ModelFile.Role.MMPROJ, state=ModelFile.State.READY)
     rows = in_order(configs).select_related("file")
     rows = rows.prefetch_related(Prefetch("file__parts", encoders))
-    return [model_choice(config) for config in rows]
+    return [choice for choice in map(model_choice, rows) if choice.info.task == "answers"]
 
 
 def model_choice(config: ModelConfig) -> ModelChoice:

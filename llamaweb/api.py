@@ -198,7 +198,12 @@ ollama_api = key_family(
     "inference.edge.ollama.routes.router",
     "inference.edge.ollama.model_routes.router",
 )
-native_api = key_family("native", OPENAI, "inference.edge.native.routes.router")
+native_api = key_family(
+    "native",
+    OPENAI,
+    "inference.edge.native.routes.router",
+    "inference.edge.embeddings.native_routes.router",
+)
 app_api = app_family(
     "app",
     "conversations.edge.me.router",

@@ -214,6 +214,9 @@ def model_for(user: User, conversation: Conversation, model_name: str | None) ->
 
     Raises:
         NotFoundError: there is no such model, or not for this user.
+        WrongModelError: it writes no answers.
         UnavailableError: none is configured.
     """
-    return api.model_resolve_for_now(user.pk, model_name or conversation.model_name or None)
+    info = api.model_resolve_for_now(user.pk, model_name or conversation.model_name or None)
+    api.refuse_other_task(info, "answers")
+    return info

@@ -18,6 +18,7 @@ from inference.protocol.accounts import Account
 from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import AnswerParams, GenerateRequest, Lane, Prompt, ReplyInfo
 from inference.registry.chat_defaults import ChatDefaults
+from inference.registry.selectors import Task
 from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import InvalidError, UnavailableError
 from llamaweb.lib.ids import new_id
@@ -67,16 +68,21 @@ def caller_of(request: HttpRequest) -> Caller:
     return caller
 
 
-async def submit_context(request: HttpRequest, model: str | None) -> SubmitContext:
-    """What a request for `model` (the default one if None) is submitted with.
+async def submit_context(
+    request: HttpRequest, model: str | None, *, task: Task = "answers"
+) -> SubmitContext:
+    """What a request for `model` (the default one if None) is submitted with; `task`: what it is to
+    do.
 
     Raises:
         NotFoundError: there is no such model for the caller.
         UnavailableError: it is unloaded, or not ready and the client doesn't want to wait.
+        WrongModelError: it is made for something else.
         InvalidError: `?autoload` is no boolean.
     """
     caller = caller_of(request)
     info = await api.model_resolve_for(caller.user_id, model, caller.model_names)
+    api.refuse_other_task(info, task)
     api.refuse_unloaded(info)
     if not _autoload(request) and not (await api.engine_status(info.name)).ready:
         raise UnavailableError(api.not_loaded(info.name))

@@ -23,6 +23,7 @@ from llamaweb.lib.errors import (
     StoppedError,
     TooLongError,
     UnavailableError,
+    WrongModelError,
 )
 
 
@@ -38,6 +39,7 @@ class ErrorReply:
 # The first class that fits decides, so subclasses stand before their base.
 STATUS_AND_TYPE: tuple[tuple[type[LlamawebError], int, str], ...] = (
     (TooLongError, 400, "exceed_context_size_error"),
+    (WrongModelError, 400, "not_supported_error"),
     (InvalidError, 400, "invalid_request_error"),
     (AuthenticationError, 401, "authentication_error"),
     (ForbiddenError, 403, "permission_error"),
@@ -83,6 +85,7 @@ def error_reply(error: LlamawebError) -> ErrorReply:
     param: str | None = None
     if isinstance(error, TooLongError):
         more = {"n_prompt_tokens": error.prompt_tokens, "n_ctx": error.max_context}
+        param = error.param
     elif isinstance(error, InvalidError):
         param = error.param
     elif isinstance(error, BusyError):
@@ -134,6 +137,7 @@ def _end_error(end: Failed | Cancelled) -> LlamawebError:
             prompt_tokens=numbers.get("n_prompt_tokens", 0),
             max_context=numbers.get("n_ctx", 0),
             at_least=bool(numbers.get("at_least")),
+            param=end.param,
         )
     if end.code == "invalid_request":
         return InvalidError(end.message, param=end.param)

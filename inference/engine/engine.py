@@ -148,14 +148,14 @@ class Engine:
         if sequence is not None:
             self._roster.leave(sequence)
 
-    def step(self) -> list[EngineEvent]:
-        """See `StepEngine.step`."""
+    def step(self, *, prompts: bool = True) -> list[EngineEvent]:
+        """See `StepEngine.step`; without `prompts` these wait while answers are being written."""
         self._roster.step += 1
         started_ts = self._clock.monotonic()
         self._threads.follow()
         self._gaps.close(self._active.values())
         self._begin_waiting()
-        work = self._schedule()
+        work = self._schedule(prompts=prompts)
         if work:
             done = self._decode(work)
             self._advance(done)
@@ -239,7 +239,7 @@ class Engine:
         self._stats.cached_tokens += sequence.cached_tokens
         self._roster.emit(sequence, Started(sequence.prompt_len, sequence.cached_tokens))
 
-    def _schedule(self) -> list[Work]:
+    def _schedule(self, *, prompts: bool) -> list[Work]:
         """One token of everybody who decodes, and prompt pieces for the rest of the step."""
         active = self._active.values() if self._roster.turns.is_one else self._one_group()
         decoding = [seq for seq in active if seq.phase is Phase.DECODE]
@@ -247,7 +247,7 @@ class Engine:
         if self._shift.is_on:
             self._shift.make_room(decoding)
         work = [Work(seq, 1, True) for seq in decoding]
-        if prefilling:
+        if prefilling and (prompts or not decoding):
             budget = self._pace.budget(num_decode=len(decoding))
             slack = self._pace.slack(budget, num_decode=len(decoding))
             pieces = self._scheduler.choose(

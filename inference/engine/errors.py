@@ -26,6 +26,7 @@ def failed_event(error: Exception) -> Failed:
         return Failed(
             "context_length_exceeded",
             error.message,
+            param=error.param,
             details=(
                 ("n_prompt_tokens", error.prompt_tokens),
                 ("n_ctx", error.max_context),

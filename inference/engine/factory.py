@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import cast
+from typing import Any, Protocol, cast
 
-from inference.engine.backend import Backend
 from inference.engine.config import EngineConfig
 from inference.engine.contract import TokenEngine
 from inference.engine.engine import Engine
@@ -37,13 +36,22 @@ def build_engine(spec: EngineSpec, on_load: OnLoad = go_on) -> tuple[TokenEngine
         FailedError: the model can't be loaded; the message says why.
         LoadStoppedError: `on_load` said so.
     """
-    if spec.batch_len <= spec.num_slots:
-        raise InvalidError("batch_len must be larger than num_slots", param="batch_len")
+    check_spec(spec)
     if spec.engine_class == "mock":
         return _build_mock(spec, on_load)
     if spec.engine_class == "llama":
         return _build_llama(spec, on_load)
     return _build_custom(spec)
+
+
+def check_spec(spec: EngineSpec) -> None:
+    """Whether its settings can be had together.
+
+    Raises:
+        InvalidError: they can't.
+    """
+    if spec.batch_len <= spec.num_slots:
+        raise InvalidError("batch_len must be larger than num_slots", param="batch_len")
 
 
 def _build_mock(spec: EngineSpec, on_load: OnLoad) -> tuple[TokenEngine, Tokenizer]:
@@ -58,14 +66,55 @@ def _build_mock(spec: EngineSpec, on_load: OnLoad) -> tuple[TokenEngine, Tokeniz
         adapters=mock_adapters(spec.adapters),
         pool_len=spec.pool_contexts * (spec.context_len or DEFAULT_CONTEXT_LEN),
     )
-    return Engine(backend, _config(spec), trace=_trace(spec)), backend.tokenizer
+    return Engine(backend, engine_config(spec), trace=_trace(spec)), backend.tokenizer
 
 
 def _build_llama(spec: EngineSpec, on_load: OnLoad) -> tuple[TokenEngine, Tokenizer]:
     # Only here: the mock must run where the library isn't built.
+    from inference.engine.llama_load import init_library, load_model, num_threads
+
+    init_library()
+    model = load_model(spec, on_load)
+    return llama_engine(spec, model, on_load, thread_governor(spec, num_threads(spec)))
+
+
+def llama_engine(
+    spec: EngineSpec, model: Any, on_load: OnLoad, governor: ThreadGovernor | None
+) -> tuple[TokenEngine, Tokenizer]:
+    """An engine that writes answers with a model of llama.cpp, and frees it.
+
+    Raises:
+        FailedError, InvalidError, LoadStoppedError: as `build_engine`.
+    """
     from inference.engine.llama_backend import LlamaBackend
 
-    backend = LlamaBackend.load(spec, on_load)
+    backend = LlamaBackend.on(model, spec)
+    warm_up(backend, on_load)
+    if governor is not None:
+        governor.start()
+    engine = Engine(backend, engine_config(spec), threads=governor, trace=_trace(spec))
+    return engine, backend.tokenizer
+
+
+class Warmable(Protocol):
+    """What has to have computed once before it has work."""
+
+    def warm_up(self) -> None:
+        """Compute once."""
+        ...
+
+    def close(self) -> None:
+        """Free it."""
+        ...
+
+
+def warm_up(backend: Warmable, on_load: OnLoad) -> None:
+    """Have it compute once; it is closed if that fails.
+
+    Raises:
+        FailedError: it can't.
+        LoadStoppedError: `on_load` said so.
+    """
     try:
         say(on_load, 1.0)
         # In a thread that ends. Whoever computes owns a pool of OpenMP threads for as long as it
@@ -76,18 +125,13 @@ def _build_llama(spec: EngineSpec, on_load: OnLoad) -> tuple[TokenEngine, Tokeni
     except (FailedError, LoadStoppedError):
         backend.close()
         raise
-    engine = Engine(backend, _config(spec), threads=_threads(spec, backend), trace=_trace(spec))
-    return engine, backend.tokenizer
 
 
-def _threads(spec: EngineSpec, backend: Backend) -> ThreadGovernor | None:
-    if not spec.yields_cores or backend.num_threads == 1:
+def thread_governor(spec: EngineSpec, num_threads: int) -> ThreadGovernor | None:
+    """Who gives cores up while others need them; None where nobody is to."""
+    if not spec.yields_cores or num_threads == 1:
         return None
-    governor = ThreadGovernor(
-        backend.num_threads, cores=num_cores(), used_by_others=CoreMeter().used_by_others
-    )
-    governor.start()
-    return governor
+    return ThreadGovernor(num_threads, cores=num_cores(), used_by_others=CoreMeter().used_by_others)
 
 
 def _build_custom(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
@@ -101,7 +145,8 @@ def _build_custom(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:
     return cast("tuple[TokenEngine, Tokenizer]", build(spec))
 
 
-def _config(spec: EngineSpec) -> EngineConfig:
+def engine_config(spec: EngineSpec) -> EngineConfig:
+    """How an engine of `spec` divides its time and its memory."""
     return EngineConfig(
         step_target_s=spec.step_target_ms / 1e3,
         host_cache_bytes=spec.cache_ram_mib << 20,

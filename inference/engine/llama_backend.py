@@ -57,7 +57,11 @@ class LlamaBackend:
                 `make_context`.
         """
         init_library()
-        model = load_model(spec, on_load)
+        return cls.on(load_model(spec, on_load), spec)
+
+    @classmethod
+    def on(cls, model: Any, spec: EngineSpec) -> LlamaBackend:
+        """As `load`, of a model that is loaded; it is freed if that fails."""
         adapters: LlamaAdapters | None = None
         try:
             adapters = LlamaAdapters(model, spec.adapters)

@@ -137,7 +137,7 @@ def make_context(model: Any, spec: EngineSpec) -> Any:
     params.n_seq_max = spec.num_slots
     params.n_outputs_max = spec.num_slots  # the default keeps n_batch rows of logits
     params.n_threads = params.n_threads_batch = num_threads(spec)
-    params.flash_attn_type = _flash_type(model, spec)
+    params.flash_attn_type = flash_type(model, spec)
     params.type_k, params.type_v = _cache_types(model, spec)
     params.kv_unified = spec.kv_unified
     params.swa_full = True  # else a sliding window forgets what the prompt cache wants to reuse
@@ -166,7 +166,7 @@ def fingerprint(model: Any, spec: EngineSpec) -> str:
         file_digest(Path(spec.model_path)),
         importlib.metadata.version("llama_cpp_python"),
         spec.kv_unified,
-        _flash_type(model, spec),
+        flash_type(model, spec),
         _cache_types(model, spec),
         int(llama_cpp.llama_model_rope_type(model)),
     )
@@ -197,7 +197,12 @@ def default_flash(model: Any, spec: EngineSpec) -> str:
     return "auto"
 
 
-def _flash_type(model: Any, spec: EngineSpec) -> int:
+def flash_type(model: Any, spec: EngineSpec) -> int:
+    """llama.cpp's number for `spec.flash_attention`.
+
+    Raises:
+        InvalidError: it is none of the three.
+    """
     if spec.flash_attention not in FLASH_TYPES:
         raise InvalidError("flash_attention is auto, on or off", param="flash_attention")
     is_open = spec.flash_attention == "auto"

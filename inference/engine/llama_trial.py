@@ -8,6 +8,7 @@ from typing import Any
 import llama_cpp
 
 from inference.engine.calibration import Calibration, VariantError, candidates
+from inference.engine.llama_embedding import LlamaEmbedding, embeds_only
 from inference.engine.llama_load import default_flash, init_library, load_model, num_threads
 from inference.engine.llama_meter import LlamaMeter
 from inference.protocol.cache_types import needs_flash_attention
@@ -28,6 +29,8 @@ def run_trial(order: TrialOrder) -> TrialReport:
     """
     init_library()
     model = load_model(order.spec)
+    if embeds_only(model):
+        return _try_vectors(model, order.spec)
     meter = LlamaMeter(model, order.spec)
     try:
         return _measure(model, meter, order)
@@ -36,6 +39,17 @@ def run_trial(order: TrialOrder) -> TrialReport:
     finally:
         meter.close()
         llama_cpp.llama_model_free(model)
+
+
+def _try_vectors(model: Any, spec: EngineSpec) -> TrialReport:
+    """Compute one text; nothing is measured of such models."""
+    vectors = LlamaEmbedding(model, spec, owns_model=True)
+    try:
+        vectors.warm_up()
+    finally:
+        vectors.close()
+    logger.info("computed once")
+    return TrialReport()
 
 
 def _measure(model: Any, meter: LlamaMeter, order: TrialOrder) -> TrialReport:

@@ -9,10 +9,19 @@ from typing import Any
 
 from inference.engine.adapters import Adapter, chosen_scales
 from inference.engine.contract import SequenceRequest
+from inference.engine.embedding import EmbeddingInfo, VectorRequest
+from inference.engine.joint import ONLY_VECTORS
 from inference.engine.samplers import check_grammar
 from inference.engine.stopping import Answer
+from inference.engine.vector_requests import VectorPipeline
 from inference.protocol.params import Grammar
-from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
+from inference.protocol.requests import (
+    ChatPrompt,
+    EmbedRequest,
+    GenerateRequest,
+    Prompt,
+    RerankRequest,
+)
 from inference.protocol.results import DescribeResult
 from inference.text.answer.detect import answer_format
 from inference.text.answer.families import AnswerFormat
@@ -23,6 +32,7 @@ from inference.text.answer.tools import tools_of
 from inference.text.chat_renderer import ChatRenderer, renderer_for, template_of
 from inference.text.prompts import DEFAULT_CONTEXT_LEN, TextPipeline
 from inference.text.tokenizer import Tokenizer
+from llamaweb.lib.errors import NotSupportedError, WrongModelError
 
 
 class Pipeline:
@@ -37,14 +47,19 @@ class Pipeline:
         *,
         special: bool = False,
         template: str = "",
+        vectors: VectorPipeline | None = None,
+        answers: bool = True,
     ) -> None:
-        """`special`: its engine shows the text of special tokens. `template`: the renderer's."""
+        """`special`: its engine shows the text of special tokens. `template`: the renderer's.
+        `vectors`: for an engine that makes any; `answers`: whether it writes any."""
         self._text = text
         self._renderer = renderer
         self._form = form
         self._adapters = adapters
         self._special = special
         self._template = template
+        self._vectors = vectors
+        self._answers = answers
 
     def prepare(self, request: GenerateRequest) -> SequenceRequest:
         """Render and tokenise `request`.
@@ -53,7 +68,10 @@ class Pipeline:
             InvalidError: the template refuses the messages, the prompt is empty, the grammar
                 can't be read, a call can't be forced, or there is no such adapter.
             NotSupportedError: the vocabulary has no marks for a gap.
+            WrongModelError: the model writes no answers.
         """
+        if not self._answers:
+            raise WrongModelError(ONLY_VECTORS)
         adapters = chosen_scales(self._adapters, request.adapters)
         check_grammar(request.sampling.grammar, self._text.tokenizer)
         prepared = self._text.prepare(
@@ -82,6 +100,12 @@ class Pipeline:
             adapters=adapters,
             opened=opened,
         )
+
+    def prepare_vectors(self, request: EmbedRequest | RerankRequest) -> VectorRequest:
+        """Tokenise texts; raises as `VectorPipeline.prepare`, and NotSupportedError."""
+        if self._vectors is None:
+            raise NotSupportedError("this engine makes no vectors and scores of texts")
+        return self._vectors.prepare(request)
 
     def reader(self, request: GenerateRequest, prepared: SequenceRequest) -> AnswerReader | None:
         """What takes the answer apart; it has read what was published of it."""
@@ -185,14 +209,26 @@ def build_pipeline(
     *,
     special: bool = False,
     max_context: int = DEFAULT_CONTEXT_LEN,
+    vectors: EmbeddingInfo | None = None,
+    answers: bool = True,
 ) -> Pipeline:
     """The pipeline of a model and its engine's `adapters`; `chat_template` overrides the model's
-    own. `special`: the engine shows the text of special tokens. `max_context`: its tokens."""
+    own. `special`: the engine shows the text of special tokens. `max_context`: its tokens.
+    `vectors`: what it makes of texts; `answers`: whether it writes any."""
     template = template_of(tokenizer, chat_template)
     renderer = renderer_for(tokenizer, chat_template)
     form = answer_format(template)
     text = TextPipeline(tokenizer, renderer, max_context=max_context)
-    return Pipeline(text, renderer, form, adapters, special=special, template=template)
+    return Pipeline(
+        text,
+        renderer,
+        form,
+        adapters,
+        special=special,
+        template=template,
+        vectors=VectorPipeline(tokenizer, vectors) if vectors is not None else None,
+        answers=answers,
+    )
 
 
 def _binding(request: GenerateRequest) -> Grammar | None:

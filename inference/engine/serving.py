@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from inference.engine.contract import Prepared, StepEngine
-from inference.engine.factory import build_engine
 from inference.engine.loading import OnLoad, go_on
 from inference.engine.pipeline import build_pipeline
-from inference.protocol.requests import ChatPrompt, GenerateRequest, Prompt
+from inference.engine.whole import build_whole
+from inference.protocol.requests import (
+    ChatPrompt,
+    EmbedRequest,
+    GenerateRequest,
+    Prompt,
+    RerankRequest,
+)
 from inference.protocol.results import DescribeResult
 from inference.protocol.spec import EngineSpec
 from inference.text.answer.reader import AnswerReader
@@ -24,6 +30,10 @@ class Pipeline(Protocol):
 
     def prepare(self, request: GenerateRequest) -> Prepared:
         """Render and tokenise."""
+        ...
+
+    def prepare_vectors(self, request: EmbedRequest | RerankRequest) -> Prepared:
+        """Tokenise texts that are to become vectors or scores."""
         ...
 
     def reader(self, request: GenerateRequest, prepared: Any) -> AnswerReader | None:
@@ -60,17 +70,19 @@ class Pipeline(Protocol):
 
 
 def build_serving(spec: EngineSpec, on_load: OnLoad = go_on) -> tuple[StepEngine[Any], Pipeline]:
-    """Load what `spec` names; see `build_engine`."""
+    """Load what `spec` names; see `build_whole`."""
     if spec.engine_class == "upstream":
         # Only here: nobody else needs an HTTP client.
         from inference.engine.upstream.serving import build_upstream
 
         return build_upstream(spec)
-    engine, tokenizer = build_engine(spec, on_load)
-    return engine, build_pipeline(
-        tokenizer,
+    built = build_whole(spec, on_load)
+    return built.engine, build_pipeline(
+        built.tokenizer,
         spec.chat_template,
-        engine.adapters,
+        built.engine.adapters,
         special=spec.special_tokens,
-        max_context=engine.max_context,
+        max_context=built.engine.max_context,
+        vectors=built.vectors,
+        answers=built.answers,
     )

@@ -229,18 +229,29 @@ class RenderRequest(_Utility):
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest(_Utility):
-    """One vector an input."""
+    """Vectors of texts, one an input, or one a token where the model pools nothing.
 
-    inputs: tuple[TextPrompt | TokenPrompt, ...] = ()
+    `normalize`: p of the p-norm that each vector of an input is divided by, 0: its largest number
+    becomes 32,760, -1: as they are. `dimensions`: how many leading numbers are wanted, of models
+    that were trained for it; None: all. `is_pooled`: one vector an input is wanted. `truncates`:
+    what is too long loses its end instead of being refused.
+    """
+
+    inputs: tuple[TextPrompt | TokenPrompt | MixedPrompt, ...] = ()
+    normalize: int = 2
+    dimensions: int | None = None
+    is_pooled: bool = False
+    truncates: bool = False
     version: int = PROTOCOL_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest(_Utility):
-    """One score a document."""
+    """One score a document. `truncates`: what is too long loses its end, and isn't refused."""
 
     query: str = ""
     documents: tuple[str, ...] = ()
+    truncates: bool = False
     version: int = PROTOCOL_VERSION
 
 

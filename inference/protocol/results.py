@@ -49,10 +49,13 @@ class RenderResult:
 
 @dataclass(frozen=True, slots=True)
 class EmbedResult:
-    """Vectors, one an input."""
+    """What each input became: its vectors one after another as base64 of little-endian 32-bit
+    floats, `dimensions` of them each. One vector an input, or one a token if not `is_pooled`."""
 
-    vectors: tuple[tuple[float, ...], ...]
+    vectors: tuple[str, ...]
+    dimensions: int
     prompt_tokens: int
+    is_pooled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ class MockSpec:
 
     `reply`: the scripted answer; "" echoes the last message. `delay_ms` a decode step,
     `prefill_ms_per_token` a prompt token, `load_ms` the load. `fail_after`: fail the sequence after
-    that many tokens. `crash_after`: die by `crash_signal` after that many tokens of this process
-    (0: never).
+    that many tokens, a text to embed that has more. `crash_after`: die by `crash_signal` after that
+    many tokens of this process (0: never). `only`: what it can do, "" for everything.
     """
 
     reply: str = ""
@@ -29,6 +29,7 @@ class MockSpec:
     fail_after: int = 0
     crash_after: int = 0
     crash_signal: str = "SIGILL"
+    only: Literal["", "embedding", "reranking"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,9 @@ class EngineSpec:
     0 none. `context_shift`: a full context drops its older half instead of ending the answer.
     `verify_cache`: for finding mistakes, see `EngineConfig`. `trace_path`: write a Chrome trace
     there.
-    `adapters`: numbered from 0 by requests. `special_tokens`: answers show the text of special
-    tokens.
+    `pooling`: how the vectors of a text's tokens become one, "auto": as the file says, else by
+    their mean. `adapters`: numbered from 0 by requests. `special_tokens`: answers show the text of
+    special tokens.
     `yields_cores`: compute with fewer threads while others need the cores.
     `parent_pid`: die when this process does.
     """
@@ -102,6 +104,7 @@ class EngineSpec:
     tensor_split: tuple[float, ...] = ()
     adapters: tuple[AdapterSpec, ...] = ()
     special_tokens: bool = False
+    pooling: Literal["auto", "none", "mean", "cls", "last", "rank"] = "auto"
     chat_template: str | None = None
     kv_unified: bool = False
     pool_contexts: int = 1

@@ -14,8 +14,9 @@ from inference.protocol.codec import encode_event, encode_request, encode_snapsh
 from inference.protocol.events import CancelledBy, Snapshot, Terminal, Usage
 from inference.protocol.requests import EngineRequest
 from inference.queues import answers, terminals
-from inference.queues.config import UTILITIES_A_CLAIM, ms, script_config
+from inference.queues.config import ms, script_config
 from inference.queues.contract import (
+    UTILITIES_A_CLAIM,
     Append,
     AppendOutcome,
     Beat,
@@ -141,10 +142,16 @@ class Commands:
     # --- engines
 
     def claim(
-        self, model: str, engine_id: str, slots: int, idle: bool, nonce: str
+        self,
+        model: str,
+        engine_id: str,
+        slots: int,
+        idle: bool,
+        nonce: str,
+        utilities: int = UTILITIES_A_CLAIM,
     ) -> Command[tuple[answers.Claimed, ...]]:
         """See `Queue.claim`. The same `nonce` again gives the same answer."""
-        args = (engine_id, slots, "1" if idle else "0", nonce, UTILITIES_A_CLAIM)
+        args = (engine_id, slots, "1" if idle else "0", nonce, min(utilities, UTILITIES_A_CLAIM))
         return self._command("claim", model, args, answers.claimed)
 
     def rebase(

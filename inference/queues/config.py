@@ -9,7 +9,6 @@ from inference.queues.contract import QueueConfig
 from llamaweb.lib.errors import BusyError
 
 ENGINE_SHOWN_S: Final = 60.0  # a silent engine is listed that long
-UTILITIES_A_CLAIM: Final = 32  # utility requests handed out by one claim at most
 RETRY_QUEUE_S: Final = 5.0  # before anything is known of how fast a queue moves
 LONGEST_RETRY_S: Final = 60.0
 RETRY_MEMORY_S: Final = 10.0
@@ -44,6 +43,7 @@ def script_config(config: QueueConfig) -> str:
             "max_deaths": config.max_deaths,
             "stream_bytes": config.stream_bytes,
             "ended_keep": ms(config.ended_keep_s),
+            "utility_keep": ms(config.utility_keep_s),
             "unfinalised_keep": ms(config.unfinalised_keep_s),
             "memory_refuse_ratio": config.memory_refuse_ratio,
             "engine_shown": ms(ENGINE_SHOWN_S),

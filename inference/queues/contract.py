@@ -35,6 +35,9 @@ class QueueConfig:
     `background_age_s`: a background request that waited this long is taken like an interactive one.
     `max_deaths`: engine deaths a request survives; a request that saw `max_deaths` of them runs
     alone. `stream_bytes`: at this size earlier deltas are folded into one snapshot.
+    An ended log is kept for `ended_keep_s`, for `unfinalised_keep_s` while a job is to store it,
+    and that of a request that needs no slot for `utility_keep_s`: its answer may be megabytes, and
+    its one reader is there.
     `max_purges` orders to forget are kept for engines that are away, until none came for
     `purge_keep_s`. `max_usage`: ends that wait for the usage ledger; beyond, the oldest go.
     """
@@ -50,6 +53,7 @@ class QueueConfig:
     max_deaths: int = 2
     stream_bytes: int = 4 * 1024 * 1024
     ended_keep_s: float = 300.0
+    utility_keep_s: float = 30.0
     unfinalised_keep_s: float = 24 * 3600.0
     memory_refuse_ratio: float = 0.8
     max_purges: int = 256
@@ -66,6 +70,7 @@ class Cursor:
 
 
 START = Cursor()
+UTILITIES_A_CLAIM = 32  # requests that need no slot, handed out by one claim at most
 SILENT_S = 5.0  # a heartbeat older than this says nothing any more
 SUPERVISOR_ID = "supervisor"  # engine id under which the supervisor tells what it knows; no engine
 
@@ -303,8 +308,16 @@ class Queue(Protocol):
 
     # --- engines
 
-    def claim(self, model: str, engine_id: str, *, slots: int, idle: bool) -> tuple[Claim, ...]:
-        """Lease up to `slots` requests, and any number of utility requests.
+    def claim(
+        self,
+        model: str,
+        engine_id: str,
+        *,
+        slots: int,
+        idle: bool,
+        utilities: int = UTILITIES_A_CLAIM,
+    ) -> tuple[Claim, ...]:
+        """Lease up to `slots` requests, and up to `utilities` of those that need no slot.
 
         Order: handed-back and requeued ones first, then interactive round-robin by owner, then
         background likewise. A request to be run alone is given only to an `idle` engine, as the

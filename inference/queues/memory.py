@@ -18,6 +18,7 @@ from inference.protocol.requests import EngineRequest
 from inference.queues import terminals
 from inference.queues.config import ENGINE_SHOWN_S, ms
 from inference.queues.contract import (
+    UTILITIES_A_CLAIM,
     Append,
     AppendOutcome,
     Beat,
@@ -212,14 +213,22 @@ class MemoryQueue:
 
     # --- engines
 
-    def claim(self, model: str, engine_id: str, *, slots: int, idle: bool) -> tuple[Claim, ...]:
+    def claim(
+        self,
+        model: str,
+        engine_id: str,
+        *,
+        slots: int,
+        idle: bool,
+        utilities: int = UTILITIES_A_CLAIM,
+    ) -> tuple[Claim, ...]:
         """See `Queue.claim`."""
         with self._model(model) as state:
             now = self._now()
             state.awake(now)
             state.promote(now)
             state.sweep_waiting(now)
-            return state.claim(engine_id, slots, idle, now)
+            return state.claim(engine_id, slots, idle, utilities, now)
 
     def append(
         self, model: str, engine_id: str, batch: Sequence[Append]

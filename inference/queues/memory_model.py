@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 from inference.protocol.codec import encode_request
 from inference.protocol.events import Terminal
 from inference.queues import terminals
-from inference.queues.config import UTILITIES_A_CLAIM, away_ms, busy, ms
+from inference.queues.config import away_ms, busy, ms
 from inference.queues.contract import (
+    UTILITIES_A_CLAIM,
     Beat,
     CachePurge,
     Claim,
@@ -143,7 +144,9 @@ class Model:
 
     # --- claims
 
-    def claim(self, engine_id: str, slots: int, idle: bool, now: int) -> tuple[Claim, ...]:
+    def claim(
+        self, engine_id: str, slots: int, idle: bool, utilities: int, now: int
+    ) -> tuple[Claim, ...]:
         """Lease what is next; see `Queue.claim`."""
         running = self.in_state("running")
         if any(item.alone and item.engine == engine_id for item in running):
@@ -152,7 +155,9 @@ class Model:
         if suspect is not None and idle and slots > 0:
             self.dequeue(suspect)
             return (self._give(suspect, engine_id, now, alone=True),)
-        found = [self.waiting.lanes["utility"].pop() for _ in range(UTILITIES_A_CLAIM)]
+        found = [
+            self.waiting.lanes["utility"].pop() for _ in range(min(utilities, UTILITIES_A_CLAIM))
+        ]
         ids = [generation_id for generation_id in found if generation_id is not None]
         while slots > 0 and (next_id := self._pop()) is not None:
             ids.append(next_id)
@@ -217,6 +222,8 @@ class Model:
             self.usage.append(entry)
         config = self.config
         keep_s = config.unfinalised_keep_s if generation.on_finish else config.ended_keep_s
+        if generation.lane == "utility":
+            keep_s = config.utility_keep_s
         generation.expires = now + ms(keep_s)
 
     def finish(self, generation: Generation, terminal: Terminal, now: int) -> None:

@@ -19,6 +19,7 @@ from inference.queues.answers import Claimed, text, texts
 from inference.queues.commands import Command, Commands, no_offset
 from inference.queues.connect import LONGEST_BLOCK_S, unavailable
 from inference.queues.contract import (
+    UTILITIES_A_CLAIM,
     Append,
     AppendOutcome,
     Beat,
@@ -132,11 +133,19 @@ class RedisQueue:
 
     # --- engines
 
-    def claim(self, model: str, engine_id: str, *, slots: int, idle: bool) -> tuple[Claim, ...]:
+    def claim(
+        self,
+        model: str,
+        engine_id: str,
+        *,
+        slots: int,
+        idle: bool,
+        utilities: int = UTILITIES_A_CLAIM,
+    ) -> tuple[Claim, ...]:
         """See `Queue.claim`. A call that failed is asked again under the same name, so leases
         whose answer was lost on the way aren't lost with it."""
         nonce = self._nonces.setdefault((model, engine_id), new_id())
-        found = self._run(self._commands.claim(model, engine_id, slots, idle, nonce))
+        found = self._run(self._commands.claim(model, engine_id, slots, idle, nonce, utilities))
         claims = [self._claim(model, engine_id, claimed) for claimed in found]
         self._nonces.pop((model, engine_id), None)
         return tuple(claim for claim in claims if claim is not None)

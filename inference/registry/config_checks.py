@@ -17,17 +17,31 @@ NO_ANSWERS: Final = {
     "speech": "makes or reads sound",
     "paired": "needs an encoder's run before it writes, which isn't served here",
 }
+SERVED: Final = frozenset({"embedding", "reranking"})  # of these
 
 
 def purpose_check(facts: GgufFacts) -> None:
-    """Whether it is a model that answers.
+    """Whether it is a model that answers, or makes vectors or scores.
 
     Raises:
         InvalidError: it does something else.
     """
     what = NO_ANSWERS.get(facts.purpose)
-    if what is not None:
-        raise InvalidError(f"this model ({facts.architecture}) {what}; it can't answer in a chat")
+    if what is not None and facts.purpose not in SERVED:
+        raise InvalidError(f"this model ({facts.architecture}) {what}; it can't be served")
+
+
+def answers_check(facts: GgufFacts) -> None:
+    """Whether it can be what chats get that name no model.
+
+    Raises:
+        InvalidError: it writes no answers.
+    """
+    if facts.purpose in SERVED:
+        raise InvalidError(
+            f"this model ({facts.architecture}) {NO_ANSWERS[facts.purpose]}; "
+            "it can't answer in a chat"
+        )
 
 
 def serving_check(facts: GgufFacts, values: Mapping[str, Any]) -> None:

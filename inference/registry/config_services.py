@@ -19,8 +19,15 @@ from inference.models import MODEL_NAME_LEN, ModelConfig, ModelFile
 from inference.protocol.cache_types import check_cache_types
 from inference.registry.adapters import adapters_check
 from inference.registry.chat_checks import CHAT_FIELDS, READ_FIELDS, chat_check, reads_check
-from inference.registry.config_checks import purpose_check, serving_check
-from inference.registry.files import file_add, file_check, model_facts, ready_check
+from inference.registry.config_checks import SERVED as SERVED_PURPOSES
+from inference.registry.config_checks import answers_check, purpose_check, serving_check
+from inference.registry.files import (
+    facts_of,
+    file_add,
+    file_check,
+    model_facts,
+    ready_check,
+)
 from inference.registry.sampling import sampling_check
 from inference.registry.selectors import DEFAULT_NAMES, SERVED
 from inference.registry.templates import template_check
@@ -162,11 +169,12 @@ def config_of_file(
     facts = model_facts(file)
     if facts is not None:
         purpose_check(facts)
+    writes = facts is None or facts.purpose not in SERVED_PURPOSES
     config = ModelConfig.objects.create(
         name=name,
         file=file,
         wanted=Wanted.LOADED if load else Wanted.ON_DEMAND,
-        is_default=not ModelConfig.objects.filter(is_default=True).exists(),
+        is_default=writes and not ModelConfig.objects.filter(is_default=True).exists(),
         num_slots=settings.ENGINE_SLOTS,
         context_len=context_len,
         threads=settings.ENGINE_THREADS,
@@ -370,7 +378,7 @@ def model_default_set(
     """Make `config` the default, the only one. False: it was.
 
     Raises:
-        InvalidError: it is disabled.
+        InvalidError: it is disabled, or writes no answers.
     """
     with transaction.atomic():
         rows = _locked()
@@ -379,6 +387,9 @@ def model_default_set(
             return False
         if not row.is_enabled:
             raise InvalidError(f"{row.name} is disabled; enable it first")
+        facts = facts_of(row.file) if row.file is not None else None
+        if facts is not None:
+            answers_check(facts)
         before = next((other.name for other in rows.values() if other.is_default), "")
         ModelConfig.objects.filter(is_default=True).update(is_default=False)
         ModelConfig.objects.filter(pk=row.pk).update(is_default=True)

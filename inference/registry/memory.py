@@ -7,16 +7,19 @@ micro-batch. What the vocabulary and the process take was measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from inference.protocol.cache_types import needs_flash_attention
+from inference.registry.gguf.architectures import ENCODERS
 from inference.registry.gguf.facts import GgufFacts
 from inference.registry.gguf.kinds import row_bytes
 
 DEFAULT_CONTEXT_LEN: Final = 8192  # these three as inference.engine.llama_load has them
 FLASH_MIN_HEAD_LEN: Final = 128
 SWA_FULL: Final = True
+DEFAULT_TEXT_LEN: Final = 2048  # these two as inference.engine.llama_embedding has them
+DEFAULT_OUTPUT_BYTES: Final = 512 * 1024 * 1024
 CELLS_PAD: Final = 256
 FLOAT_BYTES: Final = 4
 TOKEN_BYTES, MERGE_BYTES = 120, 130  # of a vocabulary, in tables by text and by number
@@ -32,7 +35,8 @@ class Serving:
     """How a model is to be served, as far as memory goes; as in `EngineSpec`.
 
     `context_len`: tokens a slot, 0 as there. `gpu_layers`: -1 for all. `adapter_bytes`: of files
-    loaded beside it. `cache_bytes`: the bound of the prompt cache in host memory.
+    loaded beside it. `cache_bytes`: the bound of the prompt cache in host memory. `embeds`: vectors
+    are asked of a model that writes answers, too.
     """
 
     num_slots: int = 4
@@ -47,6 +51,7 @@ class Serving:
     gpu_layers: int = 0
     adapter_bytes: int = 0
     cache_bytes: int = 0
+    embeds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,69 @@ class Estimate:
 
 def estimate(facts: GgufFacts, serving: Serving) -> Estimate:
     """What an engine will need. `facts`: of all shards together."""
+    if facts.purpose in ("embedding", "reranking"):
+        return _of_vectors(facts, serving)
+    found = _of_answers(facts, serving)
+    if not serving.embeds:
+        return found
+    more = _vector_parts(facts, serving, serving.ubatch_len, serving.ubatch_len)
+    both = [
+        _sum(part, next((m for m in more if m.name == part.name), None)) for part in found.parts
+    ]
+    return Estimate(tuple(both), found.num_cells)
+
+
+def text_len(facts: GgufFacts, serving: Serving) -> int:
+    """Tokens that a model made for vectors computes at once: its longest text."""
+    fitting = DEFAULT_OUTPUT_BYTES // (FLOAT_BYTES * max(1, facts.tokens.num))
+    wanted = serving.context_len or min(DEFAULT_TEXT_LEN, fitting)
+    return max(serving.ubatch_len, min(wanted, facts.context_len or wanted))
+
+
+def _of_vectors(facts: GgufFacts, serving: Serving) -> Estimate:
+    """Of a model that writes no answers: it has the context for vectors only."""
+    first = _first_on_device(facts, serving)
+    tokens, length = facts.tokens, text_len(facts, serving)
+    held = length
+    if facts.pooling in ("last", "rank") and facts.architecture not in ENCODERS:
+        # Its last token has seen all others: longer texts come in pieces.
+        length, held = serving.ubatch_len, num_cells(facts, replace(serving, kv_unified=False))
+    return Estimate(
+        parts=(
+            _weights(facts, first),
+            *_vector_parts(facts, serving, length, held),
+            Part("vocabulary", tokens.num * TOKEN_BYTES + tokens.num_merges * MERGE_BYTES),
+            Part("process", PROCESS_BYTES),
+        ),
+        num_cells=held,
+    )
+
+
+def _vector_parts(facts: GgufFacts, serving: Serving, length: int, held: int) -> tuple[Part, ...]:
+    """Of a context of `held` tokens that computes `length` at once, each with a row of results."""
+    one = replace(
+        serving, num_slots=1, context_len=held, kv_unified=False, cache_type_k="f16",
+        cache_type_v="f16", ubatch_len=length,
+    )  # fmt: skip
+    cells = _padded(held)
+    kv = 0 if facts.architecture in ENCODERS else sum(kv_bytes(facts, one))
+    compute = _compute_bytes(facts, one, cells)
+    output = length * (facts.tokens.num + facts.embedding_len) * FLOAT_BYTES
+    is_on_device = _first_on_device(facts, serving) <= facts.num_layers
+    return (
+        Part("kv", 0, kv) if is_on_device else Part("kv", kv),
+        Part("compute", 0, compute) if is_on_device else Part("compute", compute),
+        Part("output", output),
+    )
+
+
+def _sum(part: Part, more: Part | None) -> Part:
+    if more is None:
+        return part
+    return Part(part.name, part.host + more.host, part.device + more.device)
+
+
+def _of_answers(facts: GgufFacts, serving: Serving) -> Estimate:
     cells = num_cells(facts, serving)
     first = _first_on_device(facts, serving)
     uses_device = first <= facts.num_layers

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
-from django.db.models import QuerySet
+from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 
 from inference.models import MODEL_NAME_LEN, ModelConfig
 from inference.registry.chat_defaults import ChatDefaults, variables_of
 from inference.registry.model_access import access_models
-from llamaweb.lib.errors import NotFoundError, UnavailableError
+from llamaweb.lib.errors import NotFoundError, UnavailableError, WrongModelError
 
+Task: TypeAlias = Literal["answers", "embedding", "reranking"]  # what a model is made for
+INSTEAD: Final[dict[Task, str]] = {
+    "answers": "writes answers",
+    "embedding": "turns texts into vectors",
+    "reranking": "rates texts",
+}
 DEFAULT_NAMES = ("", "default")  # what clients send that have nothing to choose
 MAX_SHOWN_CHARS = 100  # of a caller's text in a message
 SERVED = (ModelConfig.Wanted.LOADED, ModelConfig.Wanted.ON_DEMAND)  # requests for them may wait
@@ -23,7 +29,8 @@ class ModelInfo:
     """A model as callers see it. `created`: seconds since the epoch. `is_demo`: the tiny one that
     comes along, to begin with. `is_loaded`: an engine runs or will for it, so requests may wait.
     `num_adapters`: requests name them 0..num_adapters-1. `sampling`: its defaults, by the names of
-    `SamplingParams`; `chat`: those of chats."""
+    `SamplingParams`; `chat`: those of chats. `task`: what it is made for; one that writes answers
+    makes vectors, too."""
 
     name: str
     created: int
@@ -36,6 +43,7 @@ class ModelInfo:
     tags: tuple[str, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
     chat: ChatDefaults = field(default_factory=ChatDefaults)
+    task: Task = "answers"
 
 
 def model_info(config: ModelConfig) -> ModelInfo:
@@ -52,7 +60,23 @@ def model_info(config: ModelConfig) -> ModelInfo:
         tags=tuple(config.tags),
         sampling=config.sampling,
         chat=chat_defaults(config),
+        task=task_of(config),
     )
+
+
+def task_of(config: ModelConfig) -> Task:
+    """What the header of its file says; answers where nobody has read one."""
+    purpose = config.file.facts.get("purpose") if config.file is not None else None
+    if purpose == "embedding" or purpose == "reranking":
+        return purpose  # type: ignore[no-any-return]
+    return "answers"
+
+
+def refuse_other_task(info: ModelInfo, task: Task) -> None:
+    """Raises WrongModelError where a model is made for something else; whether one that writes
+    answers can rate texts too is for its engine to say."""
+    if info.task != task and info.task != "answers":
+        raise WrongModelError(f"model {info.name} {INSTEAD[info.task]}; it can't be used for this")
 
 
 def chat_defaults(config: ModelConfig) -> ChatDefaults:
@@ -72,12 +96,12 @@ def not_loaded(name: str) -> str:
 
 def model_list() -> list[ModelInfo]:
     """All enabled models, the default one first."""
-    return [model_info(config) for config in in_order(_enabled())]
+    return [model_info(config) for config in _with_files(in_order(_enabled()))]
 
 
 def model_list_for(user_id: int, only: Collection[str] = ()) -> list[ModelInfo]:
     """As `model_list`, those of `access_models`."""
-    return [model_info(config) for config in in_order(access_models(user_id, only))]
+    return [model_info(config) for config in _with_files(in_order(access_models(user_id, only)))]
 
 
 def model_resolve(name: str | None) -> ModelInfo:
@@ -103,6 +127,7 @@ def model_resolve_for(user_id: int, name: str | None, only: Collection[str] = ()
 
 def config_resolve(configs: QuerySet[ModelConfig], name: str | None) -> ModelConfig:
     """The row among `configs` that `name` means; raises as `model_resolve`."""
+    configs = _with_files(configs)
     if name is None or name in DEFAULT_NAMES:
         config = in_order(configs).first()
         if config is None:
@@ -115,8 +140,18 @@ def config_resolve(configs: QuerySet[ModelConfig], name: str | None) -> ModelCon
 
 
 def in_order(configs: QuerySet[ModelConfig]) -> QuerySet[ModelConfig]:
-    """The default one first."""
-    return configs.order_by("-is_default", "name")
+    """The default one first, models that write no answers last."""
+    is_other = Case(
+        When(Q(file__facts__purpose__in=("embedding", "reranking")), then=Value(1)),
+        default=Value(0),
+        output_field=IntegerField(),
+    )
+    return configs.order_by(is_other, "-is_default", "name")
+
+
+def _with_files(configs: QuerySet[ModelConfig]) -> QuerySet[ModelConfig]:
+    """With what `task_of` looks at, and without the long texts beside it."""
+    return configs.select_related("file").defer("file__templates", "file__template_facts")
 
 
 def _enabled() -> QuerySet[ModelConfig]:

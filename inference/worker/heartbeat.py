@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
 from inference.protocol.events import Failed
-from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import Beat, Queue
 from inference.worker.inbox import Abort, Drop, Fail, Order, Purge
 from inference.worker.running import RunningSet
@@ -113,7 +112,7 @@ class Heartbeat:
         now = self._clock.wall()
         for running in self._running:
             request = running.claim.request
-            if isinstance(request, GenerateRequest) and now > request.deadline_at:
+            if now > request.deadline_at:
                 failure = Failed(
                     "deadline_exceeded",
                     "the request's deadline passed before the answer was complete",

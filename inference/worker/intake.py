@@ -1,6 +1,6 @@
 """From the queue to the engine: claim, render, tokenise, hand over.
 
-A request that can't be served ends here in one terminal event. Requests that need no slot
+A request that can't be served ends here in one terminal event. Requests that need no model
 (tokenise, count, render) are answered here too.
 """
 
@@ -18,9 +18,11 @@ from inference.protocol.requests import (
     CountRequest,
     DescribeRequest,
     DetokenizeRequest,
+    EmbedRequest,
     EngineRequest,
     GenerateRequest,
     RenderRequest,
+    RerankRequest,
     TokenizeRequest,
 )
 from inference.protocol.results import (
@@ -41,10 +43,12 @@ log = logging.getLogger(__name__)
 CONTROL_WAIT_S = 1.0  # longest block on the control mark
 IDLE_LOOK_S = 0.5  # how often to look for work when nothing says so (expired leases, ageing)
 RETRY_S = 0.2
+MAX_UTILITIES = 32  # held at once: what needs no slot, texts to embed for the most part
 
 
 class Intake:
-    """Claims from a thread of its own while fewer than `num_slots` leases are held."""
+    """Claims from a thread of its own while fewer than `num_slots` answers, or `MAX_UTILITIES`
+    requests that need no slot, are held."""
 
     def __init__(
         self,
@@ -121,12 +125,14 @@ class Intake:
                 self._look.wait(IDLE_LOOK_S)
 
     def _claim(self) -> bool:
-        held = len(self._running)
+        requests = [running.claim.request for running in self._running]
+        num_slots_held = sum(isinstance(each, GenerateRequest) for each in requests)
         claims = self._queue.claim(
             self._model,
             self._engine_id,
-            slots=max(0, self._num_slots - held),
-            idle=held == 0,
+            slots=max(0, self._num_slots - num_slots_held),
+            idle=not requests,
+            utilities=max(0, MAX_UTILITIES - (len(requests) - num_slots_held)),
         )
         for claim in claims:
             self._take(claim)
@@ -141,6 +147,9 @@ class Intake:
                 going_on = prepared.after(claim.resume, alone=claim.alone)
                 running.reader = self._pipeline.reader(claim.request, going_on)
                 self._hand_over(Add(going_on, claim.epoch))
+                return
+            if isinstance(claim.request, EmbedRequest | RerankRequest):
+                self._hand_over(Add(self._pipeline.prepare_vectors(claim.request), claim.epoch))
                 return
             events: list[Event] = [Result(self._answer(claim.request)), Finished("stop")]
         except Exception as error:

@@ -37,17 +37,33 @@ class InvalidError(LlamawebError):
 class TooLongError(LlamawebError):
     """The prompt doesn't fit the context; both lengths are in tokens.
 
-    `at_least`: nobody counted to the end, the prompt has `prompt_tokens` or more.
+    `at_least`: nobody counted to the end, the prompt has `prompt_tokens` or more. `param`: the JSON
+    path of the one among several.
     """
 
-    def __init__(self, *, prompt_tokens: int, max_context: int, at_least: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        prompt_tokens: int,
+        max_context: int,
+        at_least: bool = False,
+        param: str | None = None,
+    ) -> None:
         super().__init__(
-            f"request ({'at least ' if at_least else ''}{prompt_tokens} tokens) exceeds the "
-            f"available context size ({max_context} tokens), try increasing it"
+            f"{param or 'request'} ({'at least ' if at_least else ''}{prompt_tokens} tokens) "
+            f"exceeds the available context size ({max_context} tokens), try increasing it"
         )
+        self.param = param
         self.prompt_tokens = prompt_tokens
         self.max_context = max_context
         self.at_least = at_least
+
+
+class WrongModelError(InvalidError):
+    """The model isn't made for what is asked of it; another one may be."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, param="model")
 
 
 class BusyError(LlamawebError):

@@ -27,6 +27,7 @@ CONFIG = QueueConfig(
     background_age_s=60.0,
     stream_bytes=300,
     ended_keep_s=1e6,
+    utility_keep_s=1e6,
     unfinalised_keep_s=1e6,
 )
 ENGINES = ("e1", "e2")

@@ -16,10 +16,12 @@ from inference.registry.config_services import (
     model_config_add,
     model_config_change,
     model_config_of,
+    model_default_set,
 )
 from inference.registry.files import loadable_path
 from inference.registry.memory_plan import config_facts, model_estimate
 from inference.registry.scan import models_scan
+from inference.registry.selectors import model_info
 from inference.registry.wanted import model_load
 from llamaweb.lib.errors import FailedError, InvalidError
 from tests.registry.gguf_files import Value, shards, values, whole
@@ -43,9 +45,6 @@ def config_of(folder: Path, **more: Value) -> ModelConfig:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"llama__pooling_type": 1}, "turns texts into vectors"),
-        ({"llama__pooling_type": 4}, "rates texts"),
-        ({"general__architecture": "bert"}, "turns texts into vectors"),
         ({"general__architecture": "dream"}, "writes by diffusion"),
         ({"general__type": "adapter", "adapter__type": "lora"}, "an adapter (lora)"),
         ({"general__type": "mmproj"}, "an encoder"),
@@ -60,6 +59,24 @@ def test_what_can_t_answer(models_dir: Path, more: dict[str, Value], reason: str
     with pytest.raises(InvalidError):
         model_config_of(file=ModelFile.objects.get())
     assert not ModelConfig.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "task"),
+    [
+        ({"llama__pooling_type": 1}, "embedding"),
+        ({"llama__pooling_type": 4}, "reranking"),
+        ({"general__architecture": "bert"}, "embedding"),
+    ],
+)
+def test_models_of_vectors_are_served_and_no_chats_default(
+    models_dir: Path, more: dict[str, Value], task: str
+) -> None:
+    config = config_of(models_dir, **more)
+    assert model_info(config).task == task
+    assert not config.is_default
+    with pytest.raises(InvalidError, match="can't answer in a chat"):
+        model_default_set(config=config)
 
 
 @pytest.mark.parametrize("field", ["cache_type_k", "cache_type_v"])

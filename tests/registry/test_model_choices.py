@@ -11,13 +11,19 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from inference.model_choices import ModelStand, model_choices_for, model_names_for, stand_of
+from inference.model_choices import (
+    ModelStand,
+    model_choice,
+    model_choices_for,
+    model_names_for,
+    stand_of,
+)
 from inference.models import ModelConfig, ModelFile
 from inference.protocol.reasons import Other, reason, reason_info
 from inference.queues.contract import SILENT_S, SUPERVISOR_ID, EngineStatus
 from inference.registry.gguf.facts import GgufFacts, facts_to_plain
 from inference.registry.model_access import access_models
-from inference.registry.selectors import ModelInfo, in_order
+from inference.registry.selectors import ModelInfo, in_order, model_resolve_for
 from tests.factories import UserFactory
 
 INFO = ModelInfo("m", 0, 1, "mock")
@@ -104,9 +110,13 @@ class TestChoices:
         part = file_of(encoder, role="mmproj", main=seeing)
         config_of("a-sees", file=seeing, is_default=True)
         config_of("b-vectors", file=file_of(dataclasses.replace(TEXT, purpose="embedding")))
-        sees, vectors = model_choices_for(alice.pk)
+        (sees,) = model_choices_for(alice.pk)  # chats have no use for the other
         assert sees.capabilities == ("vision", "audio")
+        vectors = model_choice(ModelConfig.objects.get(name="b-vectors"))
         assert vectors.capabilities == ("embeddings",)
+        assert model_resolve_for(alice.pk, None).name == "a-sees"
+        ModelConfig.objects.filter(name="a-sees").update(is_default=False, name="z-sees")
+        assert model_resolve_for(alice.pk, None).name == "z-sees"
         ModelFile.objects.filter(pk=part.pk).update(state="missing")
         assert model_choices_for(alice.pk)[0].capabilities == ()
 

@@ -15,7 +15,6 @@ from inference.protocol.requests import (
     CountRequest,
     DescribeRequest,
     DetokenizeRequest,
-    EmbedRequest,
     InfillPrompt,
     Message,
     MixedPrompt,
@@ -233,14 +232,6 @@ def test_count_and_render_agree_with_each_other(bench: Bench) -> None:
     counted = bench.ended("u-2").result
     assert counted is not None
     assert counted.result == CountResult(len(rendered.result.text.encode()))
-
-
-def test_what_the_engine_cannot_do_says_so(bench: Bench) -> None:
-    bench.start()
-    bench.queue.submit(utility(EmbedRequest, inputs=(TextPrompt("x"),)))
-    terminal = bench.ended("u-1").terminal
-    assert isinstance(terminal, Failed)
-    assert terminal.code == "not_supported"
 
 
 def test_p11_an_answer_longer_than_the_context_ends_with_length(bench: Bench) -> None:

@@ -7,10 +7,15 @@ from typing import Any, Final
 from inference.edge.models.status import ModelStatus
 from inference.registry.gguf.facts import GgufFacts
 from inference.registry.model_cards import Download, ModelCard
+from inference.registry.selectors import Task
 
 OWNED_BY: Final = "llamaweb"
 TEXT_ONLY: Final = ("text",)  # what requests may hold, whatever a model could take
-CAPABILITIES: Final = ("completion",)
+CAPABILITIES: Final[dict[Task, str]] = {
+    "answers": "completion",
+    "embedding": "embedding",
+    "reranking": "rerank",
+}
 # Of a tokenizer's name in the file, as llama.cpp counts them.
 VOCAB_TYPES: Final = {
     "no_vocab": 0, "none": 0, "llama": 1, "gpt2": 2, "gemma4": 2, "bert": 3, "t5": 4, "rwkv": 5,
@@ -40,7 +45,7 @@ def model_body(card: ModelCard, status: ModelStatus) -> dict[str, Any]:
         "object": "model",
         "created": info.created,
         "owned_by": OWNED_BY,
-        "capabilities": list(CAPABILITIES),
+        "capabilities": [CAPABILITIES[info.task]],
         "architecture": {
             "input_modalities": list(TEXT_ONLY),
             "output_modalities": list(TEXT_ONLY),
@@ -88,7 +93,7 @@ def catalogue_body(card: ModelCard) -> dict[str, Any]:
         "type": "model",
         "description": "",
         "tags": list(info.tags),
-        "capabilities": list(CAPABILITIES),
+        "capabilities": [CAPABILITIES[info.task]],
         "parameters": "",
         "details": {
             "parent_model": "",

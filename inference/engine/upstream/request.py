@@ -15,10 +15,12 @@ from inference.protocol.fold import text_of
 from inference.protocol.requests import (
     AnswerParams,
     ChatPrompt,
+    EmbedRequest,
     GenerateRequest,
     InfillPrompt,
     Message,
     Prompt,
+    RerankRequest,
     TextPrompt,
 )
 from inference.protocol.results import DescribeResult
@@ -136,6 +138,10 @@ class UpstreamPipeline:
             continues=(self._spec.continues or path == TEXT_PATH)
             and not fields.keys() & {"grammar", "json_schema", "response_format"},
         )
+
+    def prepare_vectors(self, request: EmbedRequest | RerankRequest) -> UpstreamRequest:
+        """Not asked for there."""
+        raise NotSupportedError("vectors and scores of texts aren't asked of another server")
 
     def reader(self, request: GenerateRequest, prepared: UpstreamRequest) -> None:
         """None: what comes is taken apart already."""

@@ -171,6 +171,8 @@ local function close(id, event)
   if redis.call('HGET', generation(id), 'on_finish') ~= '' then
     redis.call('ZADD', FINISHED, NOW, id)
     keep_for(id, CFG.unfinalised_keep)
+  elseif redis.call('HGET', generation(id), 'lane') == 'utility' then
+    keep_for(id, CFG.utility_keep)
   else
     keep_for(id, CFG.ended_keep)
   end

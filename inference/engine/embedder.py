@@ -1,0 +1,221 @@
+"""Vectors for many requests: texts of several share a batch, and requests take turns."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inference.engine.contract import EngineEvent
+from inference.engine.embedding import EmbeddingBackend, Piece, VectorRequest
+from inference.engine.errors import BackendError, failed_event
+from inference.engine.timings import smooth
+from inference.engine.vectors import Vectors, encoded, normalized
+from inference.protocol.events import Cancelled, CancelledBy, Event, Finished, Result, Usage
+from inference.protocol.results import EmbedResult, RerankResult
+from llamaweb.lib.clock import Clock, SystemClock
+from llamaweb.lib.errors import BusyError
+
+logger = logging.getLogger(__name__)
+
+MAX_REQUESTS = 64  # held at once; workers take fewer, the queue keeps the rest
+RETRY_S = 1.0
+MIN_BATCH_LEN = 32  # tokens, also of the first batch, which measures the rate
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    """One request. `done_len`: tokens of input `next` that were computed already."""
+
+    request: VectorRequest
+    vectors: list[Vectors] = field(default_factory=list)
+    next: int = 0
+    done_len: int = 0
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(map(len, self.request.inputs))
+
+
+@dataclass(slots=True)
+class EmbedderStats:
+    """Counters since the start."""
+
+    embed_batches: int = 0
+    embed_texts: int = 0
+    embed_tokens: int = 0
+    embed_s: float = 0.0
+    embed_longest_s: float = 0.0
+
+
+class Embedder:
+    """Driven step by step from one thread. Every added request ends in exactly one terminal event,
+    unless it is dropped."""
+
+    def __init__(self, backend: EmbeddingBackend, clock: Clock | None = None) -> None:
+        self.stats = EmbedderStats()
+        self._backend = backend
+        self._clock = clock or SystemClock()
+        self._jobs: deque[_Job] = deque()
+        self._token_s: float | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` would do something."""
+        return bool(self._jobs)
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that aren't complete."""
+        return len(self._jobs)
+
+    def add(self, request: VectorRequest) -> None:
+        """Take a request in.
+
+        Raises:
+            BusyError: `MAX_REQUESTS` are here.
+        """
+        if len(self._jobs) >= MAX_REQUESTS:
+            raise BusyError(
+                f"{MAX_REQUESTS} requests for vectors are being computed, the most allowed",
+                reason="engine_busy",
+                retry_after_s=RETRY_S,
+            )
+        self._jobs.append(_Job(request))
+
+    def abort(self, generation_id: str, by: CancelledBy) -> list[EngineEvent]:
+        """End a request; unknown ids are ignored."""
+        return [EngineEvent(generation_id, Cancelled(by))] if self.drop(generation_id) else []
+
+    def drop(self, generation_id: str) -> bool:
+        """Forget a request without a word; whether it was here."""
+        for job in self._jobs:
+            if job.request.generation_id == generation_id:
+                self._jobs.remove(job)
+                return True
+        return False
+
+    def step(self, *, target_s: float) -> list[EngineEvent]:
+        """Compute one batch that is to take `target_s`, one text or one piece of it at least."""
+        chosen = self._choose(self._budget(target_s))
+        if not chosen:
+            return []
+        pieces = [piece for _, piece in chosen]
+        started_ts = self._clock.monotonic()
+        try:
+            found = self._backend.compute(pieces, chosen[0][0].request.task)
+            _check(found)
+        except Exception as error:
+            # Only the type: a message may hold prompt text.
+            logger.error("%d texts couldn't be computed: %s", len(pieces), type(error).__name__)
+            return self._fail(chosen, error)
+        self._observe(pieces, self._clock.monotonic() - started_ts)
+        for (job, piece), vectors in zip(chosen, found, strict=True):
+            _take(job, piece, vectors)
+        return [event for job in list(self._jobs) for event in self._finish(job)]
+
+    def close(self) -> None:
+        """Forget all requests and free the context."""
+        self._jobs.clear()
+        self._backend.close()
+
+    # --- what to compute
+
+    def _budget(self, target_s: float) -> int:
+        """Tokens of the next batch."""
+        if self._token_s is None:
+            return MIN_BATCH_LEN
+        most = self._backend.batch_len
+        fitting = most if self._token_s * most <= target_s else int(target_s / self._token_s)
+        return min(max(fitting, MIN_BATCH_LEN), most)
+
+    def _choose(self, budget: int) -> list[tuple[_Job, Piece]]:
+        """The next texts, one of each request in turn, all for one task. A text that is longer than
+        a batch comes in pieces, alone."""
+        chosen: list[tuple[_Job, Piece]] = []
+        ahead = {id(job): job.next for job in self._jobs}
+        left, passed = budget, 0
+        while self._jobs and passed < len(self._jobs) and len(chosen) < self._backend.max_texts:
+            job = self._jobs[0]
+            is_begun = job.done_len > 0
+            if chosen and job.request.task != chosen[0][0].request.task:
+                break
+            tokens = self._next_text(job, ahead[id(job)])
+            if is_begun or (tokens is not None and len(tokens) > self._backend.batch_len):
+                return chosen or [(job, _piece_of(job, budget))]
+            if tokens is None or (chosen and len(tokens) > left):
+                passed += 1
+            else:
+                chosen.append((job, Piece(tokens)))
+                ahead[id(job)] += 1
+                left -= len(tokens)
+                passed = 0
+            self._jobs.rotate(-1)
+        return chosen
+
+    @staticmethod
+    def _next_text(job: _Job, index: int) -> tuple[int, ...] | None:
+        return job.request.inputs[index] if index < len(job.request.inputs) else None
+
+    def _observe(self, pieces: Sequence[Piece], elapsed_s: float) -> None:
+        num_tokens = sum(len(piece.tokens) for piece in pieces)
+        stats = self.stats
+        stats.embed_batches += 1
+        stats.embed_texts += sum(piece.is_last for piece in pieces)
+        stats.embed_tokens += num_tokens
+        stats.embed_s += elapsed_s
+        stats.embed_longest_s = max(stats.embed_longest_s, elapsed_s)
+        if num_tokens >= MIN_BATCH_LEN or self._token_s is None:
+            self._token_s = smooth(self._token_s, elapsed_s / num_tokens)
+
+    # --- ends
+
+    def _finish(self, job: _Job) -> list[EngineEvent]:
+        if job.next < len(job.request.inputs):
+            return []
+        self._jobs.remove(job)
+        usage = Usage(prompt_tokens=job.num_tokens)
+        is_pooled = self._backend.info.pooling != "none"
+        events: tuple[Event, ...] = (_result(job, is_pooled=is_pooled), Finished("stop", usage))
+        return [EngineEvent(job.request.generation_id, event) for event in events]
+
+    def _fail(self, chosen: Sequence[tuple[_Job, Piece]], error: Exception) -> list[EngineEvent]:
+        """End all that had a part in the batch."""
+        jobs = {id(job): job for job, _ in chosen}
+        for job in jobs.values():
+            self._jobs.remove(job)
+        return [
+            EngineEvent(job.request.generation_id, failed_event(error)) for job in jobs.values()
+        ]
+
+
+def _piece_of(job: _Job, budget: int) -> Piece:
+    tokens = job.request.inputs[job.next][job.done_len : job.done_len + budget]
+    is_last = job.done_len + len(tokens) == len(job.request.inputs[job.next])
+    return Piece(tokens, job.done_len, is_last)
+
+
+def _take(job: _Job, piece: Piece, vectors: Vectors) -> None:
+    if piece.is_last:
+        job.vectors.append(vectors)
+        job.next, job.done_len = job.next + 1, 0
+    else:
+        job.done_len += len(piece.tokens)
+
+
+def _check(found: Sequence[Vectors]) -> None:
+    if not all(bool(np.isfinite(vectors).all()) for vectors in found):
+        raise BackendError("a vector has numbers that aren't finite")
+
+
+def _result(job: _Job, *, is_pooled: bool) -> Result:
+    request = job.request
+    if request.task == "rerank":
+        scores = tuple(float(vectors[0, 0]) for vectors in job.vectors)
+        return Result(RerankResult(scores, job.num_tokens))
+    made = [vectors[:, : request.dimensions] for vectors in job.vectors]
+    texts = tuple(encoded(normalized(vectors, request.normalize)) for vectors in made)
+    return Result(EmbedResult(texts, request.dimensions, job.num_tokens, is_pooled))

@@ -1,0 +1,198 @@
+"""From requests for vectors and scores to token ids: the text side of the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from inference.engine.embedding import EmbeddingInfo, VectorRequest
+from inference.engine.vectors import UNCHANGED
+from inference.protocol.requests import (
+    EmbedRequest,
+    MixedPrompt,
+    RerankRequest,
+    TextPrompt,
+    TokenPrompt,
+)
+from inference.text.prompts import valid_text
+from inference.text.tokenizer import Tokenizer
+from llamaweb.lib.errors import InvalidError, TooLongError, WrongModelError
+
+MAX_NUMBERS: Final = 2 * 1024 * 1024  # of all vectors of an answer, which travels whole
+CHARS_PER_TOKEN: Final = 64  # of a text that may be cut, so much for each token it may have
+QUERY, DOCUMENT = "{query}", "{document}"
+
+Input: TypeAlias = TextPrompt | TokenPrompt | MixedPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPipeline:
+    """Of one model; safe to call from several threads."""
+
+    tokenizer: Tokenizer
+    info: EmbeddingInfo
+
+    def prepare(self, request: EmbedRequest | RerankRequest) -> VectorRequest:
+        """The request as tokens.
+
+        Raises:
+            WrongModelError: the model doesn't do that.
+            InvalidError: nothing to compute, ids out of range, dimensions that it can't have, or
+                more numbers than an answer may hold.
+            TooLongError: a text is longer than the model reads; `param` says which.
+        """
+        if isinstance(request, RerankRequest):
+            return VectorRequest(request.generation_id, self._pairs(request), "rerank")
+        if not self.info.embeds:
+            raise WrongModelError("this model rates texts, it makes no vectors of them")
+        is_pooled = self.info.pooling != "none"
+        if request.is_pooled and not is_pooled:
+            raise WrongModelError("this model makes a vector of each token, none of a whole text")
+        dimensions = self._dimensions(request.dimensions)
+        inputs = self._inputs(request)
+        num_vectors = len(inputs) if is_pooled else sum(map(len, inputs))
+        if num_vectors * dimensions > MAX_NUMBERS:
+            raise InvalidError(
+                f"input gives {num_vectors} vectors of {dimensions} numbers, at most "
+                f"{MAX_NUMBERS // dimensions} are allowed in one request",
+                param="input",
+            )
+        return VectorRequest(
+            request.generation_id,
+            inputs,
+            normalize=request.normalize if is_pooled else UNCHANGED,
+            dimensions=dimensions,
+        )
+
+    # --- texts
+
+    def _inputs(self, request: EmbedRequest) -> tuple[tuple[int, ...], ...]:
+        inputs = request.inputs
+        if not inputs:
+            raise InvalidError('"input" must not be empty', param="input")
+        paths = ["input"] if len(inputs) == 1 else [f"input[{i}]" for i in range(len(inputs))]
+        return tuple(
+            self._input(item, path, truncates=request.truncates)
+            for item, path in zip(inputs, paths, strict=True)
+        )
+
+    def _input(self, item: Input, path: str, *, truncates: bool) -> tuple[int, ...]:
+        front, back = self.info.front, self.info.back
+        if isinstance(item, TokenPrompt):
+            self._check_ids(item.tokens, path)
+            front, back, middle = (), (), list(item.tokens)
+        elif isinstance(item, MixedPrompt):
+            if item.parts and not isinstance(item.parts[0], str):
+                front = ()
+            middle = self._mixed(item.parts, path)
+        else:
+            middle = self._tokens(item.text, path, truncates=truncates)
+        most = self.info.max_input_len - len(front) - len(back)
+        if truncates:
+            middle = middle[:most]
+        tokens = (*front, *middle, *back)
+        if not tokens:
+            raise InvalidError("Input content cannot be empty", param=path)
+        self._check_len(len(tokens), path)
+        return tokens
+
+    def _mixed(self, parts: Sequence[int | str], path: str) -> list[int]:
+        tokens: list[int] = []
+        for part in parts:
+            if isinstance(part, str):
+                tokens += self._tokens(part, path, truncates=False)
+            else:
+                self._check_ids((part,), path)
+                tokens.append(part)
+        return tokens
+
+    def _tokens(
+        self, text: str, path: str, *, truncates: bool, parse_special: bool = True
+    ) -> list[int]:
+        """Of a text without what the model wants around it; one that is hopelessly long is refused
+        before all of it was looked at, or cut."""
+        text = valid_text(text)
+        if truncates:
+            text = text[: self.info.max_input_len * CHARS_PER_TOKEN]
+        try:
+            return self.tokenizer.tokenize(
+                text, add_special=False, parse_special=parse_special, as_prompt=not truncates
+            )
+        except TooLongError as error:
+            raise TooLongError(
+                prompt_tokens=error.prompt_tokens,
+                max_context=self.info.max_input_len,
+                at_least=error.at_least,
+                param=path,
+            ) from None
+
+    def _check_ids(self, tokens: Sequence[int], path: str) -> None:
+        num = self.tokenizer.vocab_len
+        if not all(0 <= token < num for token in tokens):
+            raise InvalidError(f"token ids must be between 0 and {num - 1}", param=path)
+
+    def _check_len(self, num_tokens: int, path: str) -> None:
+        most = self.info.max_input_len
+        if num_tokens > most:
+            raise TooLongError(prompt_tokens=num_tokens, max_context=most, param=path)
+
+    def _dimensions(self, wanted: int | None) -> int:
+        most = self.info.dimensions
+        if wanted is None or wanted == most:
+            return most
+        if not self.info.is_nested:
+            raise InvalidError(
+                f"this model's vectors have {most} dimensions and can't be shortened",
+                param="dimensions",
+            )
+        if not 1 <= wanted <= most:
+            raise InvalidError(f"must be between 1 and {most}", param="dimensions")
+        return wanted
+
+    # --- pairs
+
+    def _pairs(self, request: RerankRequest) -> tuple[tuple[int, ...], ...]:
+        if not self.info.ranks:
+            raise WrongModelError("this model can't rate documents; a reranking model can")
+        if not request.documents:
+            raise InvalidError("documents must not be empty", param="documents")
+        if self.info.pair_template:
+            return tuple(
+                self._in_words(request, document, f"documents[{index}]")
+                for index, document in enumerate(request.documents)
+            )
+        query = self._tokens(request.query, "query", truncates=False, parse_special=False)
+        before = (*self.info.front, *query, *self.info.between)
+        self._check_len(len(before) + len(self.info.back), "query")
+        return tuple(
+            self._joined(before, document, f"documents[{index}]", truncates=request.truncates)
+            for index, document in enumerate(request.documents)
+        )
+
+    def _joined(
+        self, before: tuple[int, ...], document: str, path: str, *, truncates: bool
+    ) -> tuple[int, ...]:
+        middle = self._tokens(document, path, truncates=truncates, parse_special=False)
+        if truncates:
+            middle = middle[: self.info.max_input_len - len(before) - len(self.info.back)]
+        tokens = (*before, *middle, *self.info.back)
+        self._check_len(len(tokens), path)
+        return tokens
+
+    def _in_words(self, request: RerankRequest, document: str, path: str) -> tuple[int, ...]:
+        """A pair in the model's own words; a document that may be cut loses tokens at its end."""
+        tokens = self._written(request.query, document, path)
+        over = len(tokens) - self.info.max_input_len
+        if over > 0 and request.truncates:
+            whole = self._tokens(document, path, truncates=True, parse_special=False)
+            left = whole[: max(0, len(whole) - over)]
+            text = b"".join(map(self.tokenizer.piece, left)).decode("utf-8", "ignore")
+            tokens = self._written(request.query, text, path)
+        self._check_len(len(tokens), path)
+        return tokens
+
+    def _written(self, query: str, document: str, path: str) -> tuple[int, ...]:
+        head, _, tail = self.info.pair_template.partition(DOCUMENT)
+        text = head.replace(QUERY, query) + document + tail.replace(QUERY, query)
+        return tuple(self._tokens(text, path, truncates=False))
