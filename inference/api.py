@@ -27,6 +27,7 @@ from inference.queues.contract import (
     Read,
     Status,
 )
+from inference.queues.stream_record import StreamRecord
 from inference.registry import model_cards, selectors
 from inference.registry.generations import (
     generation_create,
@@ -49,6 +50,7 @@ __all__ = [
     "ModelStand",
     "Position",
     "Read",
+    "StreamRecord",
     "cache_forget_now",
     "engine_list",
     "engine_status",
@@ -57,6 +59,7 @@ __all__ = [
     "generation_create",
     "generation_events",
     "generation_get",
+    "generation_read",
     "generation_result",
     "generation_results",
     "generation_status",
@@ -78,6 +81,9 @@ __all__ = [
     "not_loaded",
     "refuse_other_task",
     "refuse_unloaded",
+    "stream_forget",
+    "stream_list",
+    "stream_remember",
     "streams_close",
 ]
 
@@ -144,6 +150,35 @@ async def generation_cancel(model: str, generation_id: str, by: CancelledBy = "u
 async def generation_status(model: str, generation_id: str) -> Status | None:
     """State and place in the queue; None if the queue knows nothing of it."""
     return await bus.loop_bus().queue.status(model, generation_id)
+
+
+async def generation_read(model: str, generation_id: str, cursor: Cursor = START) -> Read:
+    """What comes after `cursor`, without waiting.
+
+    Raises:
+        UnavailableError: Redis can't be reached.
+    """
+    return await bus.loop_bus().queue.read(model, generation_id, cursor)
+
+
+async def stream_remember(owner_key: str, record: StreamRecord) -> StreamRecord | None:
+    """Let an owner take a stream up again; returns the one that had its name.
+
+    Raises:
+        BusyError: the owner has too many.
+        InvalidError: it is too large to be remembered.
+    """
+    return await bus.loop_bus().streams.put(owner_key, record)
+
+
+async def stream_list(owner_key: str) -> list[StreamRecord]:
+    """The streams that an owner may take up again, the oldest first."""
+    return await bus.loop_bus().streams.all(owner_key)
+
+
+async def stream_forget(owner_key: str, record: StreamRecord) -> bool:
+    """The opposite of `stream_remember`; False if it was replaced or forgotten already."""
+    return await bus.loop_bus().streams.drop(owner_key, record)
 
 
 def generation_cancel_now(model: str, generation_id: str, by: CancelledBy = "user") -> bool:

@@ -16,6 +16,7 @@ from inference.queues.contract import Queue, QueueConfig
 from inference.queues.reader import StreamReader
 from inference.queues.reader_lease import ReaderLease
 from inference.queues.redis_queue import RedisQueue
+from inference.queues.stream_book import StreamBook
 from llamaweb.lib.ids import new_id
 
 
@@ -24,6 +25,7 @@ def queue_config() -> QueueConfig:
     return QueueConfig(
         max_queued=settings.MAX_QUEUED,
         max_queued_per_owner=settings.MAX_QUEUED_PER_OWNER,
+        ended_keep_s=float(settings.STREAM_KEEP_S),
     )
 
 
@@ -40,6 +42,7 @@ class Bus:
     queue: AsyncRedisQueue
     reader: StreamReader
     lease: ReaderLease
+    streams: StreamBook
     client: redis.asyncio.Redis
 
 
@@ -63,6 +66,7 @@ def loop_bus() -> Bus:
         client = async_client(settings.REDIS_URL)
         queue = AsyncRedisQueue(client, settings.REDIS_PREFIX, queue_config())
         lease = ReaderLease(queue, new_id("reader-"))
-        bus = Bus(queue, StreamReader(client, queue), lease, client)
+        streams = StreamBook(client, settings.REDIS_PREFIX, settings.MAX_RESUMABLE_PER_OWNER)
+        bus = Bus(queue, StreamReader(client, queue), lease, streams, client)
         _by_loop[loop] = bus
     return bus

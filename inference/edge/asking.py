@@ -14,6 +14,7 @@ from django.http import HttpRequest
 
 from inference import api
 from inference.edge.families import family_of
+from inference.edge.resumable.wish import stream_id_of
 from inference.protocol.accounts import Account
 from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import AnswerParams, GenerateRequest, Lane, Prompt, ReplyInfo
@@ -30,7 +31,8 @@ AUTOLOAD = {"1": True, "true": True, "0": False, "false": False}
 class SubmitContext:
     """Who asks, for which model, when. `account`: who has to answer for it, for every request that
     is submitted in their name. `timeout_s`: how long the request may take in all;
-    `num_adapters`: of the model; `sampling`: its defaults, by name; `chat`: those of chats."""
+    `num_adapters`: of the model; `sampling`: its defaults, by name; `chat`: those of chats.
+    `stream_id`: see `ReplyInfo`."""
 
     owner_key: str
     cache_scope: str
@@ -42,6 +44,7 @@ class SubmitContext:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     chat: ChatDefaults = field(default_factory=ChatDefaults)
     account: str = ""
+    stream_id: str = ""
 
     @property
     def deadline_at(self) -> float:
@@ -97,6 +100,7 @@ async def submit_context(
         sampling=info.sampling,
         chat=info.chat,
         account=account_of(request).text(),
+        stream_id=stream_id_of(request),
     )
 
 
@@ -142,6 +146,7 @@ def generations_of(
                 model_name=context.model,
                 fingerprint=fingerprint(),
                 options_json=options,
+                stream_id=context.stream_id,
             ),
         )
         for index, options in enumerate(options_json)

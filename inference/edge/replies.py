@@ -6,12 +6,17 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.http import StreamingHttpResponse
 
+from inference.edge.errors import end_error
+from inference.edge.following import Follower
+from inference.edge.rendering import Bytes, ErrorOf, Rendering
+from inference.edge.resumable.keeping import Kept, stream_forget_named, stream_keep
 from inference.edge.steps import Broken
-from inference.edge.submission import Batch, Run
+from inference.edge.submission import Run
 from inference.edge.waiting import Waiting
 from inference.edge.wire import Frame, Wire
 from inference.protocol.requests import GenerateRequest
@@ -31,14 +36,20 @@ async def reply(
     user_id: int,
 ) -> dict[str, Any] | StreamingHttpResponse:
     """Run `requests` and answer; `ping_s` of silence in a stream are broken, and while their model
-    isn't there notes say why, naming none that isn't for `user_id`.
+    isn't there notes say why, naming none that isn't for `user_id`. A stream with an id (see
+    `ReplyInfo`) goes on without its client, who may take it up again.
 
     Raises:
         LlamawebError: refused by the queue, or (with the first event) by the engine; whole
             replies: however it ended.
     """
+    kept = await _kept(requests, wire, stream=stream)
+    if kept is not None:
+        requests = [replace(request, keep=True) for request in requests]
     async with contextlib.AsyncExitStack() as stack:
-        run = await stack.enter_async_context(Run(requests))
+        if kept is not None:
+            stack.push_async_exit(kept.left)
+        run = await stack.enter_async_context(Run(requests, kept.groups if kept else None))
         waiting = Waiting(requests[0].model, user_id)
         if not stream:
             return await _whole(run, wire, waiting)
@@ -48,18 +59,41 @@ async def reply(
         stack.pop_all()  # from here on the response owns the run
     # The web server sends the head with the first bytes, so silence is broken where none are due.
     is_silent = batch is None or wire.is_silent
-    chunks = _stream(run, wire, ping_s, waiting, is_silent=is_silent)
+    ids = [request.generation_id for request in requests]
+    told = Rendering(wire, ids, kept.groups if kept else None)
+    # What is rendered again has to be the same: it can't tell what this reader waited for.
+    error_of = waiting.error if kept is None else end_error
+    chunks = stream_of(run, wire, told, ping_s, waiting, error_of, is_silent=is_silent)
+    headers = {**HEADERS, **(kept.headers if kept else {})}
     response = StreamingHttpResponse(
-        chunks, content_type=wire.encoding.content_type, headers=HEADERS
+        chunks, content_type=wire.encoding.content_type, headers=headers
     )
     # A client that leaves before the first byte: the generator never begins, nor ends.
-    weakref.finalize(response, _close_soon, asyncio.get_running_loop(), run).atexit = False
+    close_with(response, run)
     return response
 
 
-def _close_soon(loop: asyncio.AbstractEventLoop, run: Run) -> None:
+async def _kept(requests: Sequence[GenerateRequest], wire: Wire, *, stream: bool) -> Kept | None:
+    """The record of a stream that is to outlive its connection. Whoever names one ends the older
+    one of that name, whatever this request is."""
+    first = requests[0]
+    if not first.reply.stream_id or first.keep:  # one that is kept already has a way of its own
+        return None
+    if stream:
+        return await stream_keep(requests, wire)
+    await stream_forget_named(first.owner_key, first.reply.stream_id)
+    return None
+
+
+def close_with(response: StreamingHttpResponse, follower: Follower) -> None:
+    """Close `follower` when nobody holds `response` any more."""
+    loop = asyncio.get_running_loop()
+    weakref.finalize(response, _close_soon, loop, follower).atexit = False
+
+
+def _close_soon(loop: asyncio.AbstractEventLoop, follower: Follower) -> None:
     with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(run.close)
+        loop.call_soon_threadsafe(follower.close)
 
 
 async def _whole(run: Run, wire: Wire, waiting: Waiting) -> dict[str, Any]:
@@ -74,39 +108,37 @@ async def _whole(run: Run, wire: Wire, waiting: Waiting) -> dict[str, Any]:
     return wire.whole([*frames, *wire.end()])
 
 
-async def _stream(
-    run: Run, wire: Wire, ping_s: float | None, waiting: Waiting, *, is_silent: bool
+async def stream_of(
+    follower: Follower,
+    wire: Wire,
+    rendering: Rendering,
+    ping_s: float | None,
+    waiting: Waiting,
+    error_of: ErrorOf,
+    *,
+    is_silent: bool,
+    skip: int = 0,
 ) -> AsyncIterator[bytes]:
-    encoding = wire.encoding
+    """The bytes of a stream, but the first `skip` of its events; `follower` is closed behind it.
+    What breaks silence is no event."""
+    encoding, counted = wire.encoding, Bytes(skip)
     try:
         if is_silent:
             yield encoding.silence
-        while not run.is_over:
-            batch = await waiting.next(run, ping_s)
+        while not follower.is_over:
+            batch = await waiting.next(follower, ping_s)
             if isinstance(batch, str):
                 data, is_broken = encoding.note(batch) if ping_s is not None else b"", False
             elif batch is None:
                 data, is_broken = encoding.silence, False
             else:
-                data, is_broken = _encoded(batch, run, wire, waiting)
+                data, is_broken = rendering.batch(batch, error_of)
+                data = counted.take(data)
             if data:
                 yield data
             if is_broken:
                 return
-        yield b"".join(encoding.frame(frame, None) for frame in wire.end()) + wire.tail
+        if data := counted.take(rendering.end(follower.skip)):
+            yield data
     finally:
-        run.close()
-
-
-def _encoded(batch: Batch, run: Run, wire: Wire, waiting: Waiting) -> tuple[bytes, bool]:
-    """The frames of a batch, numbered `seq.sub` (with several choices `index.seq.sub`), and whether
-    they are the last ones of a stream that ends incomplete."""
-    prefix = f"{batch.index}." if len(run.requests) > 1 else ""
-    out: list[bytes] = []
-    for step in batch.steps:
-        if isinstance(step, Broken):
-            last = wire.error(waiting.error(step.end))
-            return b"".join([*out, *(wire.encoding.frame(frame, None) for frame in last)]), True
-        for frame in wire.render(batch.index, step):
-            out.append(wire.encoding.frame(frame, f"{prefix}{batch.seq}.{len(out)}"))
-    return b"".join(out), False
+        follower.close()

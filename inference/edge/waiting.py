@@ -11,8 +11,8 @@ from django.db import DatabaseError
 
 from inference import api
 from inference.edge.errors import end_error
+from inference.edge.following import Batch, Follower
 from inference.edge.steps import Broken
-from inference.edge.submission import Batch, Run
 from inference.protocol.events import Cancelled, Failed
 from inference.protocol.reasons import NO_REASON, Reason, reason, reason_read
 from llamaweb.lib.errors import LlamawebError, UnavailableError
@@ -33,8 +33,8 @@ class Waiting:
         self._said = ""
         self._visible: frozenset[str] | None = None
 
-    async def first(self, run: Run, timeout_s: float) -> Batch | None:
-        """As `Run.first`."""
+    async def first(self, run: Follower, timeout_s: float) -> Batch | None:
+        """As `Follower.first`."""
         ends_ts = _now() + timeout_s
         while (left_s := ends_ts - _now()) > 0:
             batch = await run.first(min(LOOK_S, left_s))
@@ -43,8 +43,8 @@ class Waiting:
             await self._look()
         return None
 
-    async def next(self, run: Run, timeout_s: float | None) -> Batch | str | None:
-        """As `Run.next`; before the first steps also a reason, whenever it is another one."""
+    async def next(self, run: Follower, timeout_s: float | None) -> Batch | str | None:
+        """As `Follower.next`; before the first steps also a reason, whenever it is another one."""
         ends_ts = None if timeout_s is None else _now() + timeout_s
         while not self.has_begun:
             if self.reason and self.reason != self._said:

@@ -128,6 +128,7 @@ class ReplyInfo:
     """What a reply shows besides the text, fixed at submit so that every reader renders the same.
 
     `options_json` belongs to the API family that made the request (include_usage, echo, …).
+    `stream_id`: the client's name of a stream that it may take up again, "" if it won't.
     """
 
     reply_id: str = ""
@@ -135,6 +136,7 @@ class ReplyInfo:
     model_name: str = ""
     fingerprint: str = ""
     options_json: str = "{}"
+    stream_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

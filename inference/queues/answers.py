@@ -96,7 +96,7 @@ def status(reply: Any) -> Status | None:
     """State of one generation."""
     if reply is None:
         return None
-    state, incarnation, last, deaths, epoch, cancel, ahead, waiting = reply
+    state, incarnation, last, deaths, epoch, cancel, ahead, waiting, ended = reply
     return Status(
         state=cast(State, text(state)),
         incarnation=int(incarnation),
@@ -105,6 +105,7 @@ def status(reply: Any) -> Status | None:
         epoch=int(epoch),
         position=None if int(ahead) < 0 else Position(int(ahead), int(waiting)),
         cancel_requested=cast(CancelledBy, text(cancel)) if cancel else None,
+        ended_at=int(ended) / 1000 if ended else None,
     )
 
 

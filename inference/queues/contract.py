@@ -85,7 +85,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is known of one generation. `position` only while queued."""
+    """What is known of one generation. `position` only while queued; `ended_at`: wall time."""
 
     state: State
     incarnation: int
@@ -94,6 +94,7 @@ class Status:
     epoch: int
     position: Position | None = None
     cancel_requested: CancelledBy | None = None
+    ended_at: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

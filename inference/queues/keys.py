@@ -45,6 +45,11 @@ def model_keys(prefix: str, model: str) -> ModelKeys:
     return ModelKeys(f"{prefix}{{{quote(model, safe=' /:@')}}}:")
 
 
+def streams_key(prefix: str, owner_key: str) -> str:
+    """Hash of the streams that an owner may take up again."""
+    return f"{prefix}streams:{owner_key}"
+
+
 def models_key(prefix: str) -> str:
     """Set of every model that has a queue."""
     return f"{prefix}models"

@@ -141,6 +141,7 @@ class MemoryQueue:
                 epoch=generation.epoch,
                 position=state.position(generation) if generation.state == "queued" else None,
                 cancel_requested=generation.cancel,
+                ended_at=generation.ended / 1000 if generation.state == "ended" else None,
             )
 
     def read(self, model: str, generation_id: str, cursor: Cursor, *, limit: int = 512) -> Read:

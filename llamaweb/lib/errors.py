@@ -102,6 +102,10 @@ class NotFoundError(LlamawebError):
     """Absent or not yours: the two are never told apart."""
 
 
+class GoneError(NotFoundError):
+    """It is the caller's, but what is asked of it isn't kept any more."""
+
+
 class AuthenticationError(LlamawebError):
     """No valid credentials were presented."""
 

@@ -40,7 +40,8 @@ async def test_stream(says: Says, wire: Wire) -> None:
         [{"finish_reason": "stop", "index": 0, "delta": {}}],
     ]
     assert got.is_done
-    assert got.ids == ["0.0", "1.0", "2.0", "3.0"]
+    generation_id = fake.submitted[0].generation_id
+    assert got.ids == [f"{generation_id}:{seq}.0" for seq in range(4)]
     heads = [{k: v for k, v in c.items() if k not in ("choices", "timings")} for c in got.data]
     reply = fake.submitted[0].reply
     assert all(head == heads[0] for head in heads)

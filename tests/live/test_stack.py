@@ -10,7 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
+from inference.queues.contract import QueueConfig
 from tests.app_client import AppClient
+from tests.live.api_streams import StreamClient, last_id, text_of
 from tests.live.raw_socket import RawSocket
 from tests.stack import Stack, wait_for
 
@@ -191,3 +193,35 @@ def test_stop_frees_the_slot(stack: Stack, alice: AppClient, when: str) -> None:
     assert (stored(alice, ids)["prompt_tokens"] > 0) == (when != "queued")
     ended(socket, alice, after)
     socket.drop()
+
+
+def test_an_api_stream_goes_on_when_its_web_process_is_killed(stack: Stack) -> None:
+    """Taken up behind the last event that came, and from the last byte."""
+    client = StreamClient(stack, stack.create_key("alice"))
+    began = client.begin("talk::mock", "0123456789é😺" * 60)
+    events = began.read_events(20)
+    psutil.Process(began.server_pid()).kill()
+    events += began.read_events()  # what had been sent
+    behind = client.take_up(last=last_id(events))
+    assert events + behind.read_events() == client.take_up(name="talk::mock").read_events()
+    rest = client.take_up(name="talk::mock", offset=len(events)).read_events()
+    assert rest.endswith(b"data: [DONE]\n\n")
+    assert text_of(events + rest) == "0123456789é😺" * 60
+    wait_for("two web processes", lambda: len(stack.processes("web")) == 2, 30)
+
+
+def test_an_api_stream_without_a_client_ends_with_delete(stack: Stack) -> None:
+    """It holds the only slot until then."""
+    client = StreamClient(stack, stack.create_key("alice"))
+    began = client.begin("long", "x" * 8000)
+    began.read_events(2)
+    began.close()
+    (found,) = client.lookup("long")
+    assert not found["is_done"]
+    time.sleep(QueueConfig().reader_lease_s + 1)  # longer than it would live without its name
+    (found,) = client.lookup("long")
+    assert not found["is_done"]
+    client.delete("long")
+    assert client.lookup("long") == []
+    after = client.begin("short", "hello")
+    assert text_of(after.read_events()) == "hello"

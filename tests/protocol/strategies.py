@@ -166,7 +166,7 @@ requests = st.one_of(
             Limits, st.none() | number, st.lists(text, max_size=2).map(tuple), number, number
         ),
         preserved_tokens=st.lists(text, max_size=2).map(tuple),
-        reply=st.builds(ReplyInfo, text, number, text, text, text),
+        reply=st.builds(ReplyInfo, text, number, text, text, text, text),
         on_finish=st.none() | text,
         keep=st.booleans(),
     ),

@@ -1,4 +1,4 @@
-"""The queue's scripts: `prelude.lua` stands before each of the others."""
+"""The queue's scripts: `prelude.lua` stands before each that touches a queue."""
 
 from __future__ import annotations
 
@@ -21,5 +21,15 @@ class Script:
 @functools.cache
 def script(name: str) -> Script:
     """The script of that name, without extension."""
-    text = "\n".join((_FOLDER / f"{part}.lua").read_text("utf-8") for part in ("prelude", name))
+    return _made("prelude", name)
+
+
+@functools.cache
+def plain_script(name: str) -> Script:
+    """One that touches no queue and stands alone."""
+    return _made(name)
+
+
+def _made(*parts: str) -> Script:
+    text = "\n".join((_FOLDER / f"{part}.lua").read_text("utf-8") for part in parts)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())

@@ -164,7 +164,7 @@ local function close(id, event)
     redis.call('XADD', USAGE, 'MAXLEN', '~', CFG.max_usage, '*', 'id', id, 'account', account,
       'end', event, 'at', int(NOW))
   end
-  redis.call('HSET', generation(id), 'state', 'ended', 'engine', '')
+  redis.call('HSET', generation(id), 'state', 'ended', 'engine', '', 'ended', int(NOW))
   redis.call('HDEL', generation(id), 'request')
   redis.call('ZREM', RUNNING, id)
   redis.call('ZREM', READERS, id)
