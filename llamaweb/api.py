@@ -108,6 +108,14 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     return defaults.bad_request(request, exception)
 
 
+def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's handler404: an address with a line feed in it, for one, which is no route's."""
+    shape = _shape_for(request)
+    if shape is not None:
+        return shape.plain(404, ABSENT, "")
+    return defaults.page_not_found(request, exception)
+
+
 def server_error(request: HttpRequest) -> HttpResponse:
     """Django's handler500: what fails outside the routes, in middleware."""
     shape = _shape_for(request)

@@ -20,6 +20,7 @@ from llamaweb.api import (
     without_v1,
 )
 from llamaweb.api_errors import ANTHROPIC, APP, OLLAMA
+from llamaweb.reference.views import docs, openapi_json
 
 load_admin()  # its addresses are made of what is registered
 
@@ -33,6 +34,8 @@ urlpatterns = [
     path("", include("inference.edge.urls")),
     path("api/app/", family_urls(app_api, APP)),
     path("api/app/<path:_rest>", app_not_found),
+    path("api/docs", docs),
+    path("api/openapi.json", openapi_json),
     path("api/", family_urls(ollama_api, OLLAMA)),
     path("api/<path:_rest>", ollama_not_found),
     path("api/", ollama_not_found),
@@ -56,4 +59,5 @@ urlpatterns = [
 ]
 
 handler400 = "llamaweb.api.bad_request"
+handler404 = "llamaweb.api.page_not_found"
 handler500 = "llamaweb.api.server_error"

@@ -1,0 +1,1 @@
+"""The description of all APIs for programs, for machines and for people."""
