@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from inference.edge.ollama.options import asks_to_unload, generation_of
 from inference.edge.ollama.schemas import ChatIn, GenerateIn, OptionsIn
 from inference.edge.wire_types import MAX_INT32
+from inference.protocol.events import Failed
 from inference.protocol.params import ContextParams, Grammar, Limits, SamplingParams
 from inference.protocol.requests import (
     ChatPrompt,
@@ -27,7 +28,7 @@ from llamaweb.lib.errors import InvalidError
 from tests.edge.events import answer
 from tests.edge.ollama.lines import CHAT, GENERATE, HELLO, PATHS, Ollama
 from tests.edge.test_tools import SCHEMA, tool
-from tests.fakes.inference_api import FakeInference
+from tests.fakes.inference_api import FakeInference, scripted
 
 Says = Callable[..., FakeInference]
 both = pytest.mark.parametrize("path", PATHS)
@@ -173,6 +174,18 @@ async def test_a_format_that_is_none(
     fake: FakeInference, ollama: Ollama, path: str, form: Any
 ) -> None:
     assert (await refused(ollama, path, format=form)).startswith("format: ")
+
+
+@both
+@pytest.mark.parametrize("keyword", ["pattern", "uniqueItems"])
+async def test_s05_s06_a_schema_that_can_not_be_kept_names_its_keyword(
+    fake: FakeInference, ollama: Ollama, path: str, keyword: str
+) -> None:
+    param = f"format.properties.city.{keyword}"
+    fake.script = scripted(Failed("invalid_request", "can't be enforced", param=param))
+    for stream in (True, False):
+        message = await refused(ollama, path, stream=stream, format=SCHEMA)
+        assert message == f"{param}: can't be enforced"
 
 
 @both
