@@ -53,6 +53,14 @@ def test_how_long_logs_live(bench: Bench) -> None:
     assert abs(bench.ttl_s("cancelled") - config.ended_keep_s) < 5
 
 
+def test_answers_that_need_no_slot_live_shorter(bench: Bench) -> None:
+    bench.queue.submit(bench.utility("u"))
+    (claim,) = bench.claim(0)
+    bench.append(claim, 0, FINISHED)
+    assert abs(bench.ttl_s("u") - bench.config.utility_keep_s) < 5
+    assert bench.config.utility_keep_s < bench.config.ended_keep_s
+
+
 def test_an_ended_one_keeps_no_prompt(server_bench: Bench) -> None:
     bench = server_bench
     finish(bench, "a", on_finish="store")

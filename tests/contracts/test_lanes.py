@@ -61,3 +61,15 @@ def test_many_utility_requests_come_in_portions_and_all_come(bench: Bench) -> No
     first = bench.claimed_ids(0)
     assert 0 < len(first) < 40
     assert first + bench.claimed_ids(0) == ids
+
+
+def test_an_engine_takes_as_many_without_a_slot_as_it_wants(bench: Bench) -> None:
+    for number in range(5):
+        bench.queue.submit(bench.utility(f"u{number}"))
+    bench.submit("g")
+    none = bench.queue.claim(MODEL, "e1", slots=1, idle=True, utilities=0)
+    assert [claim.request.generation_id for claim in none] == ["g"]
+    two = bench.queue.claim(MODEL, "e1", slots=0, idle=False, utilities=2)
+    assert [claim.request.generation_id for claim in two] == ["u0", "u1"]
+    rest = bench.queue.claim(MODEL, "e1", slots=0, idle=False)
+    assert [claim.request.generation_id for claim in rest] == ["u2", "u3", "u4"]
