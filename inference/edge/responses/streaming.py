@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 from typing import Final
 
-from django.db import DatabaseError
 from django.http import StreamingHttpResponse
 
 from inference import api
 from inference.edge.errors import end_error
-from inference.edge.replies import FIRST_EVENT_WAIT_S
+from inference.edge.following import Batch, Follower
+from inference.edge.replies import FIRST_EVENT_WAIT_S, close_with
 from inference.edge.responses.render import ResponsesWire
 from inference.edge.responses.stored import entries_of, frames_of, wire_of
 from inference.edge.sse import sse_response
-from inference.edge.steps import LOST_LOG, Broken, Step, Steps
+from inference.edge.steps import Broken
 from inference.protocol.events import Entry, Failed
 from inference.protocol.fold import EMPTY, fold
 from inference.queues.contract import START, Cursor, Position, Read
 from inference.registry.responses import ResponseRecord, response_get
 from llamaweb.accounts.database import in_database
-from llamaweb.lib.errors import LlamawebError
-
-log = logging.getLogger(__name__)
-
-MAX_WAITING_READS: Final = 64  # between a log and a slow client
 
 LATE_SEQ: Final = 2**53  # behind all that a log may have told before
 # What a reader hears who comes back to events that nobody can number any more.
@@ -50,83 +42,28 @@ async def response_stream(
     """
     follower = follow(user_id, record, after=after)
     try:
-        first = await follower.first(FIRST_EVENT_WAIT_S)
-        if first and isinstance(first[0], Broken):
-            raise end_error(first[0].end)
+        batch = await follower.first(FIRST_EVENT_WAIT_S)
+        if batch is not None and isinstance(batch.steps[0], Broken):
+            raise end_error(batch.steps[0].end)
     except BaseException:
         follower.close()
         raise
-    chunks = _chunks(follower, wire_of(record, after=after), ping_s, is_silent=not first)
+    chunks = _chunks(follower, wire_of(record, after=after), ping_s, is_silent=batch is None)
     response = sse_response(chunks)
     # A client that leaves before the first byte: the generator never begins, nor ends.
-    weakref.finalize(response, _close_soon, asyncio.get_running_loop(), follower).atexit = False
+    close_with(response, follower)
     return response
-
-
-class Follower:
-    """Reads one log beside its reader; `close` it at the end."""
-
-    def __init__(self, events: AsyncGenerator[Read | Position, None]) -> None:
-        self._events = events
-        self._steps = Steps()
-        self._reads: asyncio.Queue[Read] = asyncio.Queue(MAX_WAITING_READS)
-        self._ready: list[Step] = []
-        self._pump = asyncio.create_task(self._read(), name="response-reader")
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all its steps were given out."""
-        return self._steps.is_over and not self._ready
-
-    async def first(self, timeout_s: float) -> list[Step]:
-        """As `next`, which gives them again."""
-        self._ready = await self.next(timeout_s)
-        return list(self._ready)
-
-    async def next(self, timeout_s: float | None) -> list[Step]:
-        """The next steps; none, if nothing came within `timeout_s`."""
-        ready, self._ready = self._ready, []
-        if ready or self._steps.is_over:
-            return ready
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not ready and not self._steps.is_over:
-                    ready = self._fold(await self._reads.get())
-        except TimeoutError:
-            return []
-        return ready
-
-    def close(self) -> None:
-        """Stop reading, any number of times."""
-        self._pump.cancel()
-
-    def _fold(self, read: Read) -> list[Step]:
-        if read.gone:
-            self._steps.is_over = True
-            return [Broken(LOST_LOG)]
-        steps = [] if read.reset is None else self._steps.reset(read.reset)
-        return steps + [step for entry in read.entries for step in self._steps.feed(entry)]
-
-    async def _read(self) -> None:
-        """Carry the log into the queue; waits while the client is slow."""
-        try:
-            async with contextlib.aclosing(self._events) as events:
-                async for item in events:
-                    if isinstance(item, Read):
-                        await self._reads.put(item)
-        except (LlamawebError, DatabaseError):
-            log.warning("a reader lost its response")
-            await self._reads.put(Read(START, gone=True))
 
 
 def follow(user_id: int, record: ResponseRecord, *, after: int = -1) -> Follower:
     """Reads the events of a response; `close` it at the end."""
-    return Follower(_events(user_id, record, after))
 
+    def source(_model: str, _generation_id: str) -> AsyncIterator[Read | Position]:
+        return _events(user_id, record, after)
 
-def _close_soon(loop: asyncio.AbstractEventLoop, follower: Follower) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(follower.close)
+    follower = Follower([(record.model_name, record.generation_id)], source=source)
+    follower.start(0)
+    return follower
 
 
 async def _chunks(
@@ -136,16 +73,16 @@ async def _chunks(
         if is_silent:
             yield wire.encoding.silence
         while not follower.is_over:
-            steps = await follower.next(ping_s)
-            data = _encoded(wire, steps) if steps else wire.encoding.silence
+            batch = await follower.next(ping_s)
+            data = wire.encoding.silence if batch is None else _encoded(wire, batch)
             if data:
                 yield data
     finally:
         follower.close()
 
 
-def _encoded(wire: ResponsesWire, steps: Sequence[Step]) -> bytes:
-    return b"".join(wire.encoding.frame(frame, None) for frame in frames_of(wire, steps))
+def _encoded(wire: ResponsesWire, batch: Batch) -> bytes:
+    return b"".join(wire.encoding.frame(frame, None) for frame in frames_of(wire, batch.steps))
 
 
 async def _events(

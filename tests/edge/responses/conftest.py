@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from asgiref.sync import sync_to_async
+from django.core.asgi import get_asgi_application
 from django.test import AsyncClient
 
 from inference import api, bus
@@ -34,6 +35,42 @@ def queue(redis_server: str, settings: Any) -> Iterator[Queue]:
     generations._sweep_cursor.after = None
     yield bus.sync_queue()
     bus.sync_queue.cache_clear()
+
+
+class Connection:
+    """One request over ASGI, as the web server makes it; `leave` drops the connection."""
+
+    def __init__(self, headers: dict[str, str], **body: Any) -> None:
+        data = json.dumps(body).encode()
+        self.sent = b""
+        self._arrived = asyncio.Event()
+        self._incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._incoming.put_nowait({"type": "http.request", "body": data})
+        told = {"Host": "testserver", "Content-Length": str(len(data)), **headers}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": PATH,
+            "query_string": b"",
+            "headers": [(name.lower().encode(), text.encode()) for name, text in told.items()],
+            "server": ("testserver", 80),
+            "client": ("127.0.0.1", 1),
+            "http_version": "1.1",
+            "scheme": "http",
+        }
+        application = get_asgi_application()
+        self.task = asyncio.ensure_future(application(scope, self._incoming.get, self._send))
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        self.sent += message.get("body", b"")
+        if self.sent:
+            self._arrived.set()
+
+    async def leave(self) -> None:
+        """When something has arrived; until the server noticed."""
+        await asyncio.wait_for(self._arrived.wait(), WAIT_S)
+        self._incoming.put_nowait({"type": "http.disconnect"})
+        await asyncio.wait_for(self.task, WAIT_S)
 
 
 class World:

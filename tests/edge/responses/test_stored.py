@@ -17,7 +17,7 @@ from inference.protocol.fold import EMPTY, fold
 from inference.protocol.requests import ChatPrompt, GenerateRequest
 from inference.queues.contract import Queue
 from inference.registry.generations import generation_sweep, read_log
-from tests.edge.responses.conftest import WAIT_S, World
+from tests.edge.responses.conftest import WAIT_S, Connection, World
 from tests.edge.responses.events import events_of, pieces_of, read
 from tests.edge.test_disconnect import until
 
@@ -93,18 +93,20 @@ def last_id(seen: bytes) -> str:
     return found
 
 
-async def test_a_streams_reader_may_leave(world: World) -> None:
-    generation_id, response = await world.begin(*ANSWER[:3])
-    chunks = response.streaming_content
-    seen = await anext(chunks)
-    response_id = last_id(seen)
-    await chunks.aclose()
-    response.close()
-    del chunks, response
-    assert world.engine.cancelled() == {}
-    world.engine.write(generation_id, *ANSWER[3:])
-    world.engine.end(generation_id, END)
-    status, body = await world.get(response_id)
+async def test_c07_a_streams_reader_may_leave_if_it_is_stored(world: World) -> None:
+    kept = Connection(world.headers, input="Hello", stream=True)
+    kept_id = await world.claimed()
+    plain = Connection(world.headers, input="Hello", stream=True, store=False)
+    plain_id = await world.claimed()
+    for generation_id in (kept_id, plain_id):
+        world.engine.write(generation_id, *ANSWER[:3])
+    await kept.leave()
+    await plain.leave()
+    await until(lambda: plain_id in world.engine.cancelled())
+    assert world.engine.cancelled() == {plain_id: "reader_gone"}
+    world.engine.write(kept_id, *ANSWER[3:])
+    world.engine.end(kept_id, END)
+    status, body = await world.get(last_id(kept.sent))
     assert (status, body["status"]) == (200, "completed")
     assert body["output"][1]["content"][0]["text"] == "Hello 😺"
 
