@@ -31,7 +31,7 @@ SAYS = {
     "ollama": lambda body: body["error"],
 }
 SERVED = [("openai", "/v1/chat/completions"), ("openai", "/v1/completions")]
-SERVED += [("ollama", "/api/chat"), ("ollama", "/api/generate")]
+SERVED += [("ollama", "/api/chat"), ("ollama", "/api/generate"), ("ollama", "/api/embed")]
 
 
 @pytest.fixture
@@ -113,6 +113,7 @@ def test_a_body_is_not_nested_without_end(
         ("ollama", "/api/chat", "format"),
         ("ollama", "/api/chat", "tools"),
         ("ollama", "/api/generate", "format"),
+        ("ollama", "/api/embed", "input"),
     ],
 )
 def test_a_field_that_is_read_is_named_before(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -72,6 +73,20 @@ def test_ollama_lists_and_shows_models(ollama: Client) -> None:
     assert "completion" in (ollama.show("mock").capabilities or [])
     loaded = ollama.generate("mock")
     assert loaded.done_reason == "load"
+
+
+def test_ollama_embeds(ollama: Client) -> None:
+    found = ollama.embed("mock", ["a cat", "a dog", "a cat"])
+    assert len(found.embeddings) == 3
+    assert found.embeddings[0] == found.embeddings[2] != found.embeddings[1]
+    assert math.hypot(*found.embeddings[0]) == pytest.approx(1.0, abs=1e-5)
+    assert found.prompt_eval_count
+    assert len(ollama.embed("mock", "x", dimensions=16).embeddings[0]) == 16
+    assert ollama.embed("mock", "word " * 600).embeddings  # cut
+    with pytest.raises(ResponseError) as caught:
+        ollama.embed("mock", "word " * 600, truncate=False)
+    assert caught.value.status_code == 400
+    assert ollama.embeddings("mock", "a cat").embedding
 
 
 def test_ollama_raises_what_went_wrong(ollama: Client, stack: Stack) -> None:

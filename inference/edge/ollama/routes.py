@@ -5,17 +5,25 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router
 
 from inference.edge.asking import SubmitContext, caller_of, ping_s, submit_context
+from inference.edge.embeddings.asking import VECTORS_AUTH
 from inference.edge.ollama.convert import chat_request, generate_request
+from inference.edge.ollama.embed import embed_answer, embedding_answer
 from inference.edge.ollama.messages import refuse_images
 from inference.edge.ollama.names import by_name
 from inference.edge.ollama.options import ReplyKind, asks_to_unload
 from inference.edge.ollama.render import OllamaWire, kept_body
 from inference.edge.ollama.residency import keep
-from inference.edge.ollama.schemas import ChatIn, GenerateIn, OllamaGenerationIn
+from inference.edge.ollama.schemas import (
+    ChatIn,
+    EmbeddingsIn,
+    EmbedIn,
+    GenerateIn,
+    OllamaGenerationIn,
+)
 from inference.edge.prompt_bounds import refuse_hopeless
 from inference.edge.replies import reply
 from inference.protocol.requests import GenerateRequest
@@ -44,6 +52,24 @@ async def generate(
         return await _kept(request, body, "generate", unload=unload)
     context = await _context(request, body.model)
     return await _reply(request, body, generate_request(body, context))
+
+
+@router.post("/embed", auth=VECTORS_AUTH, response={200: dict[str, Any]}, summary="Embed")
+async def embed(request: HttpRequest, body: EmbedIn) -> HttpResponse:
+    """Vectors of one or several texts."""
+    return await embed_answer(request, body)
+
+
+@router.post(
+    "/embeddings",
+    auth=VECTORS_AUTH,
+    response={200: dict[str, Any]},
+    summary="Embed one text",
+    deprecated=True,
+)
+async def embeddings(request: HttpRequest, body: EmbeddingsIn) -> HttpResponse:
+    """The vector of one text."""
+    return await embedding_answer(request, body)
 
 
 async def _context(request: HttpRequest, model: str | None) -> SubmitContext:

@@ -10,6 +10,7 @@ from inference.edge.openai.schemas import MIN_REPEAT_PENALTY, NumProbs
 from inference.edge.wire_types import (
     MAX_MESSAGES,
     MAX_NUMBER,
+    Count,
     CountOrAll,
     FreeForm,
     ModelName,
@@ -85,6 +86,22 @@ class GenerateIn(OllamaGenerationIn):
     template: StrictStr = ""
     raw: StrictBool = False
     images: FreeForm = None
+
+
+class EmbedIn(WireSchema):
+    """POST /api/embed."""
+
+    model: ModelName | None = None
+    input: FreeForm = None
+    truncate: StrictBool = True
+    dimensions: Annotated[Count, Field(ge=1)] | None = None
+
+
+class EmbeddingsIn(WireSchema):
+    """POST /api/embeddings, the older form for one text."""
+
+    model: ModelName | None = None
+    prompt: StrictStr = ""
 
 
 class ShowIn(WireSchema):

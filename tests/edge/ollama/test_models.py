@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ollama as sdk
@@ -105,6 +106,8 @@ def test_the_official_client_reads_a_model() -> None:
 
 def test_capabilities_are_what_the_template_has_a_form_for() -> None:
     assert sheet(CARD, "{{ messages }}")["capabilities"] == ["completion"]
+    vectors = ModelCard(replace(INFO, task="embedding"), is_default=True)
+    assert sheet(vectors, HERMES)["capabilities"] == ["embedding"]
     assert sheet(ModelCard(INFO, is_default=True), "")["model_info"] == {}
 
 
