@@ -1,4 +1,4 @@
-"""`make bench`, or `python -m tests.bench [run|engine|chat|gil|steps|constrained] --help`."""
+"""`make bench`, or `python -m tests.bench COMMAND`; `--help` lists the commands."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.bench import (
     chat,
     comparison,
     constrained,
+    embeddings,
     engine_report,
     lock_share,
     peer_build,
@@ -76,6 +77,8 @@ def parser() -> argparse.ArgumentParser:
     bound = _command(commands, "constrained", _constrained, "decoding under a schema, against free")
     bound.add_argument("--concurrency", type=_numbers, default=(1, rounds.NUM_SLOTS))
     bound.add_argument("--rounds", type=int, default=ROUNDS)
+    vectors = _command(commands, "embeddings", _embeddings, "a chat's gaps beside 20 vectors/s")
+    vectors.add_argument("--rounds", type=int, default=ROUNDS)
     return top
 
 
@@ -215,6 +218,11 @@ def _constrained(options: argparse.Namespace) -> None:
     spec = rounds.engine_spec(_plan(options, concurrency=options.concurrency))
     rates = constrained.measure(spec, options.concurrency, options.rounds, options.seed)
     _say(constrained.render(rates))
+
+
+def _embeddings(options: argparse.Namespace) -> None:
+    spec = rounds.engine_spec(_plan(options, concurrency=(1,)))
+    _say(embeddings.render(*embeddings.measure(spec, options.rounds, options.seed)))
 
 
 if __name__ == "__main__":
