@@ -75,7 +75,7 @@ def answer_of(body: PromptIn, offer: Offer) -> AnswerParams:
 
 
 def _kind(tool: Any, path: str) -> str:
-    """ "custom", or the type of a tool that is left out."""
+    """The type of a tool that is left out, or "custom" of one that isn't."""
     if not isinstance(tool, dict):
         raise InvalidError("must be an object", param=path)
     kind = tool.get("type")
