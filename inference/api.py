@@ -25,6 +25,7 @@ from inference.queues.contract import (
     Load,
     Position,
     Read,
+    ReasoningEnd,
     Status,
 )
 from inference.queues.stream_record import StreamRecord
@@ -79,6 +80,7 @@ __all__ = [
     "model_resolve_for_now",
     "model_stands",
     "not_loaded",
+    "reasoning_end",
     "refuse_other_task",
     "refuse_unloaded",
     "stream_forget",
@@ -145,6 +147,20 @@ async def generation_events(
 async def generation_cancel(model: str, generation_id: str, by: CancelledBy = "user") -> bool:
     """Ask for the end; True if there was something to end."""
     return await bus.loop_bus().queue.cancel(model, generation_id, by)
+
+
+async def reasoning_end(reply_id: str, owner_key: str) -> ReasoningEnd:
+    """Have the reasoning of an owner's answers end that make up a reply; see `Queue.end_reasoning`.
+
+    Raises:
+        UnavailableError: Redis can't be reached.
+    """
+    queue = bus.loop_bus().queue
+    for model in await queue.models():
+        outcome = await queue.end_reasoning(model, reply_id, owner_key)
+        if outcome != "unknown":
+            return outcome
+    return "unknown"
 
 
 async def generation_status(model: str, generation_id: str) -> Status | None:

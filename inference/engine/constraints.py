@@ -22,7 +22,7 @@ class Constraint(Protocol):
     """A rule over the tokens of one answer, such as a grammar or a budget."""
 
     def forced(self) -> int | None:
-        """The one token that must come next, whatever the model says."""
+        """The one token that must come next, whatever the model says; not if others refuse it."""
         ...
 
     def allows(self, token_id: int) -> bool:
@@ -47,14 +47,28 @@ class Constraint(Protocol):
         ...
 
 
+class Guard(Constraint, Protocol):
+    """The constraint that ends an answer's reasoning."""
+
+    def end(self) -> None:
+        """End it now."""
+        ...
+
+
 class ConstrainedSampler:
     """A `Sampler` within constraints; a forced token draws nothing."""
 
     def __init__(
-        self, inner: Sampler, constraints: Sequence[Constraint], tokenizer: Tokenizer
+        self,
+        inner: Sampler,
+        constraints: Sequence[Constraint],
+        tokenizer: Tokenizer,
+        guard: Guard | None = None,
     ) -> None:
+        """`guard`: the one of `constraints` that ends reasoning."""
         self._inner = inner
         self._constraints = tuple(constraints)
+        self._guard = guard
         self._tokenizer = tokenizer
         self.replays_by_count = inner.replays_by_count
 
@@ -66,7 +80,7 @@ class ConstrainedSampler:
         """
         for constraint in self._constraints:
             forced = constraint.forced()
-            if forced is not None:
+            if forced is not None and self._allows(forced):
                 return Pick(forced, after=((forced, 1.0),))
         first = self._inner.pick(logits)
         if self._allows(first.token_id):
@@ -92,6 +106,11 @@ class ConstrainedSampler:
         for constraint in self._constraints:
             constraint.accept(token_id)
         self._inner.accept(token_id)
+
+    def end_reasoning(self) -> None:
+        """See `StepEngine.end_reasoning`."""
+        if self._guard is not None:
+            self._guard.end()
 
     def skip(self, draws: int) -> None:
         """See `Sampler.skip`."""

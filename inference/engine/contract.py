@@ -10,6 +10,7 @@ from inference.engine.adapters import Adapter, Scales
 from inference.protocol.events import CancelledBy, Event, Snapshot
 from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import GenerateRequest, Lane
+from inference.text.answer.families import AnswerFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,27 @@ Task: TypeAlias = Literal["generate", "embed", "rerank"]
 
 
 @dataclass(frozen=True, slots=True)
+class Thoughts:
+    """How reasoning is told from the rest of an answer in `form`, and ended.
+
+    `budget`: tokens that all of it may have, None: any number. `closing`: tokens that end it, said
+    in the model's place when the budget is used up or on order.
+    """
+
+    form: AnswerFormat
+    closing: tuple[int, ...]
+    budget: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceRequest:
     """A generation after templating and tokenising.
 
     `tokens` is the whole prompt; its first `public_len` tokens are the server's own text and may
     be shared by everybody, the rest only within `cache_scope`. `owner_key` is the unit of fairness.
     `preserved`: special tokens whose text is part of the answer. `opened`: markup at the prompt's
-    end, such as `<think>`, that the answer goes on inside of. `adapters`: (number in the backend's
-    list, scale) in order.
+    end, such as `<think>`, that the answer goes on inside of. `thoughts`: where its reasoning is
+    followed. `adapters`: (number in the backend's list, scale) in order.
     """
 
     generation_id: str
@@ -66,6 +80,7 @@ class SequenceRequest:
     context: ContextParams = field(default_factory=ContextParams)
     adapters: Scales = ()
     opened: str = ""
+    thoughts: Thoughts | None = None
     task: Task = "generate"
 
     def after(self, log: Snapshot | None, *, alone: bool) -> SequenceRequest:
@@ -122,6 +137,11 @@ class StepEngine(Protocol[PreparedT_contra]):
 
     def drop(self, generation_id: str) -> None:
         """Forget a sequence without a word: it belongs to another engine now."""
+        ...
+
+    def end_reasoning(self, generation_id: str) -> None:
+        """Have the reasoning of a sequence end, and that which it may begin later. Unknown ids are
+        ignored, and sequences whose reasoning isn't followed."""
         ...
 
     def purge(self, *, owner_key: str | None = None, conversation: str | None = None) -> int:

@@ -12,6 +12,7 @@ from inference.engine.backend import Backend
 from inference.engine.batch import Batch, count_ubatches
 from inference.engine.cache_check import CacheCheck
 from inference.engine.config import EngineConfig
+from inference.engine.constraints import ConstrainedSampler
 from inference.engine.context_shift import ContextShift
 from inference.engine.contract import EngineEvent, SequenceRequest
 from inference.engine.costs import CacheCosts
@@ -30,13 +31,7 @@ from inference.engine.stopping import Ended
 from inference.engine.threads import ThreadGovernor, ThreadsInUse
 from inference.engine.timings import PrefillPace
 from inference.engine.trace import Trace
-from inference.protocol.events import (
-    Cancelled,
-    CancelledBy,
-    Delta,
-    Progress,
-    Started,
-)
+from inference.protocol.events import Cancelled, CancelledBy, Delta, Progress, Started
 from llamaweb.lib.clock import Clock, SystemClock
 
 logger = logging.getLogger(__name__)
@@ -147,6 +142,12 @@ class Engine:
         sequence = self._active.get(generation_id)
         if sequence is not None:
             self._roster.leave(sequence)
+
+    def end_reasoning(self, generation_id: str) -> None:
+        """See `StepEngine.end_reasoning`."""
+        sequence = self._active.get(generation_id)
+        if sequence is not None and isinstance(sequence.sampler, ConstrainedSampler):
+            sequence.sampler.end_reasoning()
 
     def step(self, *, prompts: bool = True) -> list[EngineEvent]:
         """See `StepEngine.step`; without `prompts` these wait while answers are being written."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, cast
@@ -15,7 +16,7 @@ from typing import Any, cast
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from inference.engine.kept_grammars import KeptGrammars, Outcome, Refusal
-from inference.protocol.params import Grammar, GrammarKind
+from inference.protocol.params import Grammar
 from inference.text.schema.prepare import Prepared, prepare
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError
@@ -33,6 +34,7 @@ LIMITS: dict[str, int | bool] = {
 }
 # A space, or a new line with its indentation: what people write, and nothing that goes on for ever.
 WHITESPACE = r" |\n(?: {0,16}|\t{0,8})"
+SLASHES = re.compile(r"\\.|[/\n]", re.DOTALL)  # what Lark writes otherwise, escapes apart
 JSON_OPTIONS: dict[str, Any] = {
     "whitespace_flexible": True,
     "whitespace_pattern": WHITESPACE,
@@ -54,11 +56,11 @@ def compile_grammar(grammar: Grammar, tokenizer: Tokenizer, *, takes: bool = Fal
         InvalidError: it isn't one, is over a bound, or (a schema) asks for what can't be enforced;
             `param` is its path in the request.
     """
-    kind, text, param = grammar.kind, grammar.text, grammar.param
+    kind, text, param, front = grammar.kind, grammar.text, grammar.param, grammar.front
     outcome = _KEPT.get(
-        (kind, text, param, tokenizer),
+        (kind, text, param, front, tokenizer),
         len(text),
-        lambda: _compiled(kind, text, param, tokenizer),
+        lambda: _compiled(grammar, tokenizer),
         takes=takes,
     )
     if isinstance(outcome, Refusal):
@@ -69,26 +71,36 @@ def compile_grammar(grammar: Grammar, tokenizer: Tokenizer, *, takes: bool = Fal
 _KEPT = KeptGrammars()
 
 
-def _compiled(kind: GrammarKind, text: str, param: str, tokenizer: Tokenizer) -> Outcome:
+def _compiled(grammar: Grammar, tokenizer: Tokenizer) -> Outcome:
+    kind, text, param = grammar.kind, grammar.text, grammar.param
     words = vocabulary(cast(Any, tokenizer))
     if kind == "json_schema":
         try:
-            return _compile_schema(text, param, words)
+            return _compile_schema(text, param, grammar.front, words)
         except InvalidError as error:
             return Refusal(error.message, error.param)
     if len(text) > MAX_GRAMMAR_CHARS:
         return Refusal(
             f"has {len(text)} characters, at most {MAX_GRAMMAR_CHARS} are allowed", param
         )
-    make = LLMatcher.grammar_from_regex if kind == "regex" else LLMatcher.grammar_from_lark
-    matcher = _matcher(make(text), words)
+    if kind == "regex" and grammar.front:
+        source = LLMatcher.grammar_from_lark(_behind(grammar.front, _slashed(text)))
+    elif kind == "regex":
+        source = LLMatcher.grammar_from_regex(text)
+    else:
+        source = LLMatcher.grammar_from_lark(text)
+    matcher = _matcher(source, words)
     problem = _problem(matcher)
     return Refusal(f"can't be followed: {problem}", param) if problem else matcher
 
 
-def _compile_schema(text: str, param: str, words: LLTokenizer) -> Outcome:
+def _compile_schema(text: str, param: str, front: str, words: LLTokenizer) -> Outcome:
     prepared = prepare(json.loads(text), param=param)
-    matcher = _schema_matcher(prepared.text(), words)
+    if front:
+        root = json.dumps({"x-guidance": JSON_OPTIONS, **prepared.root}, ensure_ascii=False)
+        matcher = _matcher(LLMatcher.grammar_from_lark(_behind(front, f"%json {root}")), words)
+    else:
+        matcher = _schema_matcher(prepared.text(), words)
     problem = _problem(matcher)
     if not problem:
         return matcher
@@ -106,6 +118,17 @@ def _blamed(prepared: Prepared, words: LLTokenizer) -> tuple[str, str] | None:
         if time.monotonic() > ends_ts:
             return None
     return None
+
+
+def _behind(front: str, answer: str) -> str:
+    """Lark for `answer` behind what `front` says."""
+    return f"%llguidance {{}}\nstart: front answer\n{front}\nanswer: {answer}"
+
+
+def _slashed(pattern: str) -> str:
+    """A regular expression as it is written in Lark, between slashes and on one line."""
+    written = {"/": r"\/", "\n": r"\n", "\\\n": r"\n"}
+    return f"/{SLASHES.sub(lambda found: written.get(found[0], found[0]), pattern)}/"
 
 
 def _schema_matcher(text: str, words: LLTokenizer) -> LLMatcher:

@@ -75,6 +75,10 @@ class JointEngine:
         if not self._embedder.drop(generation_id):
             self._answers.drop(generation_id)
 
+    def end_reasoning(self, generation_id: str) -> None:
+        """See `StepEngine.end_reasoning`."""
+        self._answers.end_reasoning(generation_id)
+
     def purge(self, *, owner_key: str | None = None, conversation: str | None = None) -> int:
         """See `StepEngine.purge`; of texts that became vectors nothing is kept."""
         return self._answers.purge(owner_key=owner_key, conversation=conversation)
@@ -151,6 +155,9 @@ class VectorEngine:
     def drop(self, generation_id: str) -> None:
         """See `StepEngine.drop`."""
         self._embedder.drop(generation_id)
+
+    def end_reasoning(self, generation_id: str) -> None:
+        """See `StepEngine.end_reasoning`; there is none."""
 
     def purge(self, *, owner_key: str | None = None, conversation: str | None = None) -> int:
         """See `StepEngine.purge`; nothing is kept."""

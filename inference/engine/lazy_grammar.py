@@ -9,11 +9,13 @@ from typing import Any, cast
 
 from inference.engine.constraints import Constraint, ConstraintError
 from inference.engine.picks import Logits
+from inference.engine.thought_guard import ThoughtGuard
 from inference.protocol.params import GrammarTrigger
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError
 
 MAX_TRIGGERS = 256
+MAX_START_BLANKS = 16  # in front of an answer's first word
 # Finds a trigger in the bytes said so far, of which the first `num_seen` held none; where it begins
 Finder = Callable[[bytearray, int], int | None]
 
@@ -28,8 +30,10 @@ class LazyGrammar:
         triggers: Sequence[GrammarTrigger],
         tokenizer: Tokenizer,
         preserved: Set[int],
+        guard: ThoughtGuard | None = None,
     ) -> None:
-        """Words that are one token become token triggers.
+        """Words that are one token become token triggers. While `guard`, which accepts each token
+        first, sees reasoning, nothing wakes it.
 
         Raises:
             InvalidError: no trigger, too many, a word of one token that isn't `preserved` (nobody
@@ -37,6 +41,7 @@ class LazyGrammar:
         """
         self._grammar = grammar
         self._tokenizer = tokenizer
+        self._guard = guard
         self._is_awake = False
         self._said = bytearray()
         self._ends: list[tuple[int, int]] = []  # (token, length of `_said` behind it)
@@ -57,6 +62,10 @@ class LazyGrammar:
 
     def accept(self, token_id: int) -> None:
         """See `Constraint.accept`."""
+        if not self._is_awake and self._guard is not None and self._guard.is_open:
+            self._said.clear()
+            self._ends.clear()
+            return
         if self._is_awake or token_id in self._tokens:
             self._is_awake = True
             self._grammar.accept(token_id)
@@ -140,6 +149,8 @@ def _compile(
             tokens.add(trigger.token_id)
         elif not trigger.value:
             raise _invalid("a trigger has no text")
+        elif trigger.kind == "start":
+            finders.append(functools.partial(_find_start, trigger.value.encode("utf-8", "replace")))
         elif trigger.kind != "word":
             finders.append(_pattern(trigger))
         elif (token := _only_token(trigger.value, tokenizer)) is None:
@@ -159,6 +170,14 @@ def _only_token(text: str, tokenizer: Tokenizer) -> int | None:
 def _find_word(word: bytes, said: bytearray, num_seen: int) -> int | None:
     start = said.find(word, max(0, num_seen - len(word) + 1))
     return None if start < 0 else start
+
+
+def _find_start(word: bytes, said: bytearray, num_seen: int) -> int | None:
+    """The word as the first one, behind white space; looked for until that can't be any more."""
+    if num_seen > len(word) + MAX_START_BLANKS:
+        return None
+    text = said.lstrip()
+    return len(said) - len(text) if text.startswith(word) else None
 
 
 def _pattern(trigger: GrammarTrigger) -> Finder:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any
 
 from inference.engine.adapters import Adapter, chosen_scales
+from inference.engine.answering import form_of, plan_answer, request_tools
 from inference.engine.contract import SequenceRequest
 from inference.engine.embedding import EmbeddingInfo, VectorRequest
 from inference.engine.joint import ONLY_VECTORS
-from inference.engine.samplers import check_grammar
 from inference.engine.stopping import Answer
 from inference.engine.vector_requests import VectorPipeline
-from inference.protocol.params import Grammar
 from inference.protocol.requests import (
     ChatPrompt,
     EmbedRequest,
@@ -25,7 +22,6 @@ from inference.protocol.requests import (
 from inference.protocol.results import DescribeResult
 from inference.text.answer.detect import answer_format
 from inference.text.answer.families import AnswerFormat
-from inference.text.answer.forcing import forced_grammar
 from inference.text.answer.parser import AnswerParser
 from inference.text.answer.reader import AnswerReader, call_ids
 from inference.text.answer.tools import tools_of
@@ -73,18 +69,12 @@ class Pipeline:
         if not self._answers:
             raise WrongModelError(ONLY_VECTORS)
         adapters = chosen_scales(self._adapters, request.adapters)
-        check_grammar(request.sampling.grammar, self._text.tokenizer)
         prepared = self._text.prepare(
             request.prompt,
             now_at=request.submitted_at,
             max_tokens=request.limits.max_tokens,
         )
-        form = self._form_of(request)
-        markers = form.markers if form else ()
-        opened = _opened(form, prepared.text, request) if form else ""
-        sampling = request.sampling
-        if form is not None and request.answer.tool_choice == "required":
-            sampling = replace(sampling, grammar=self._forced(request, form, opened))
+        plan = plan_answer(request, form_of(request, self._form), prepared.text, self._text)
         return SequenceRequest(
             generation_id=request.generation_id,
             tokens=prepared.tokens,
@@ -93,12 +83,13 @@ class Pipeline:
             seed=request.seed,
             public_len=prepared.public_len,
             lane=request.lane,
-            sampling=sampling,
+            sampling=replace(request.sampling, grammar=plan.grammar),
             limits=request.limits,
-            preserved=self._text.preserved_tokens((*request.preserved_tokens, *markers)),
+            preserved=self._text.preserved_tokens((*request.preserved_tokens, *plan.markers)),
             context=request.context,
             adapters=adapters,
-            opened=opened,
+            opened=plan.opened,
+            thoughts=plan.thoughts,
         )
 
     def prepare_vectors(self, request: EmbedRequest | RerankRequest) -> VectorRequest:
@@ -109,12 +100,12 @@ class Pipeline:
 
     def reader(self, request: GenerateRequest, prepared: SequenceRequest) -> AnswerReader | None:
         """What takes the answer apart; it has read what was published of it."""
-        form, params = self._form_of(request), request.answer
+        form, params = form_of(request, self._form), request.answer
         if form is None:
             return None
         parser = AnswerParser(
             form if params.splits_reasoning else form.without_reasoning(),
-            tools=tools_of(_tools(request)),
+            tools=tools_of(request_tools(request)),
             make_id=call_ids(request.generation_id),
             opened=prepared.opened,
         )
@@ -122,33 +113,6 @@ class Pipeline:
         if prepared.resume is not None:
             reader.skip(self._text_of(prepared, prepared.resume.token_ids))
         return reader
-
-    def _form_of(self, request: GenerateRequest) -> AnswerFormat | None:
-        """How the answer is written; None: it is text, as those to other prompts than chats.
-
-        So is what a schema or an expression asks for: nothing may stand in front of it, and what
-        looks like a call in it is none.
-        """
-        if not isinstance(request.prompt, ChatPrompt):
-            return None
-        grammar = _binding(request)
-        if grammar is not None and grammar.kind in ("json_schema", "regex"):
-            return None
-        form = self._form if _tools(request) else self._form.without_calls()
-        return None if form.is_plain else form
-
-    def _forced(self, request: GenerateRequest, form: AnswerFormat, opened: str) -> Grammar:
-        """The grammar of the call that has to be made."""
-        grammar = forced_grammar(
-            form,
-            tools_of(_tools(request)),
-            name=request.answer.tool_name,
-            opened=opened,
-            parallel=request.answer.parallel_tool_calls,
-            special=self._text.special_token,
-        )
-        check_grammar(grammar, self._text.tokenizer)
-        return grammar
 
     def _text_of(self, prepared: SequenceRequest, token_ids: Sequence[int]) -> str:
         """What the engine said with these tokens: the same rules over again."""
@@ -229,28 +193,3 @@ def build_pipeline(
         vectors=VectorPipeline(tokenizer, vectors) if vectors is not None else None,
         answers=answers,
     )
-
-
-def _binding(request: GenerateRequest) -> Grammar | None:
-    """The client's grammar that the answer follows from its first token on."""
-    grammar = request.sampling.grammar
-    is_forced = request.answer.tool_choice == "required"  # by a grammar of our own
-    is_binding = grammar is not None and grammar.text and not grammar.lazy and not is_forced
-    return grammar if is_binding else None
-
-
-def _opened(form: AnswerFormat, prompt: str, request: GenerateRequest) -> str:
-    """See `AnswerFormat.opened_by`. Of reasoning that the template opens nothing comes where the
-    client's grammar knows no end of it: the answer is what the grammar says."""
-    grammar, reasoning = _binding(request), form.reasoning
-    if grammar is not None and not (reasoning and reasoning.closer.strip() in grammar.text):
-        return ""
-    return form.opened_by(prompt)
-
-
-def _tools(request: GenerateRequest) -> list[Any]:
-    """Definitions of the tools that the answer may call."""
-    prompt = request.prompt
-    tools_json = prompt.tools_json if isinstance(prompt, ChatPrompt) else None
-    tools = json.loads(tools_json) if tools_json else []
-    return tools if isinstance(tools, list) else []

@@ -11,8 +11,10 @@ from inference.engine.contract import SequenceRequest
 from inference.engine.guidance import compile_grammar
 from inference.engine.guided import guided
 from inference.engine.lazy_grammar import LazyGrammar
+from inference.engine.lenient import LenientGrammar
 from inference.engine.picks import GreedySampler, Sampler
 from inference.engine.sampling import resolve_chain
+from inference.engine.thought_guard import ThoughtGuard
 from inference.protocol.params import Grammar
 from inference.text.gbnf import parse_gbnf
 from inference.text.tokenizer import Tokenizer
@@ -37,13 +39,30 @@ def build_sampler(request: SequenceRequest, backend: Backend) -> Sampler:
     try:
         if chain.history_len:
             sampler.prime(request.tokens[-chain.history_len :])
-        if params.grammar is not None and params.grammar.text:
-            grammar = _grammar(params.grammar, request, backend)
-            sampler = ConstrainedSampler(sampler, [grammar], tokenizer)
+        sampler = _constrained(sampler, request, backend)
     except BaseException:
         sampler.close()
         raise
     return sampler
+
+
+def _constrained(sampler: Sampler, request: SequenceRequest, backend: Backend) -> Sampler:
+    """`sampler` within what the request wants of its answer."""
+    tokenizer, grammar = backend.tokenizer, request.sampling.grammar
+    guard: ThoughtGuard | None = None
+    constraints: list[Constraint] = []
+    if request.thoughts is not None:
+        guard = ThoughtGuard(
+            request.thoughts,
+            tokenizer,
+            opened=request.opened,
+            preserved=request.preserved,
+            num_published=len(request.resume.token_ids) if request.resume else 0,
+        )
+        constraints.append(guard)
+    if grammar is not None and grammar.text:
+        constraints.append(_grammar(grammar, request, backend, guard))
+    return ConstrainedSampler(sampler, constraints, tokenizer, guard) if constraints else sampler
 
 
 def check_grammar(grammar: Grammar | None, tokenizer: Tokenizer) -> None:
@@ -64,17 +83,21 @@ def _check(text: str, tokenizer: Tokenizer) -> None:
     parse_gbnf(text, is_token)
 
 
-def _grammar(grammar: Grammar, request: SequenceRequest, backend: Backend) -> Constraint:
+def _grammar(
+    grammar: Grammar, request: SequenceRequest, backend: Backend, guard: ThoughtGuard | None
+) -> Constraint:
     check_grammar(grammar, backend.tokenizer)
     rules: Constraint = (
         backend.grammar(grammar.text)
         if grammar.kind == "gbnf"
         else guided(grammar, backend.tokenizer)
     )
+    if grammar.lenient:
+        rules = LenientGrammar(rules)
     if not grammar.lazy:
         return rules
     try:
-        return LazyGrammar(rules, grammar.triggers, backend.tokenizer, request.preserved)
+        return LazyGrammar(rules, grammar.triggers, backend.tokenizer, request.preserved, guard)
     except BaseException:
         rules.close()
         raise

@@ -8,14 +8,15 @@ from typing import Literal, TypeAlias
 MAX_ADAPTERS = 16  # of a model
 MAX_ADAPTER_SCALE = 100.0  # either way; ordinary ones are about 1
 
-TriggerKind: TypeAlias = Literal["token", "word", "pattern", "pattern_full"]
+TriggerKind: TypeAlias = Literal["token", "word", "start", "pattern", "pattern_full"]
 GrammarKind: TypeAlias = Literal["gbnf", "json_schema", "regex", "lark"]
 
 
 @dataclass(frozen=True, slots=True)
 class GrammarTrigger:
-    """What wakes a lazy grammar: the token `token_id`; the text `value`; or `value` as a regular
-    expression of Python over all that was said ("pattern_full": it has to match it whole).
+    """What wakes a lazy grammar: the token `token_id`; the text `value` ("start": as the answer's
+    first one, behind white space); or `value` as a regular expression of Python over all that was
+    said ("pattern_full": it has to match it whole).
 
     The grammar begins where the match does, or its first group that isn't empty. Patterns run in
     the engine's loop without a bound on their time: they come from the server itself, never from a
@@ -32,7 +33,9 @@ class Grammar:
     """A `text` that the answer must follow; a `lazy` one only from its first trigger on.
 
     By `kind` it is a grammar in GBNF or llguidance's Lark, a JSON schema (as JSON) or a regular
-    expression. `param`: the field of the request that errors are about.
+    expression. `param`: the field of the request that errors are about. `front`: rules of Lark, the
+    first one named `front`, for what stands before an answer in the form of a schema or an
+    expression. `lenient`: where it can't be followed it is dropped, instead of ending the answer.
     """
 
     text: str
@@ -40,6 +43,8 @@ class Grammar:
     triggers: tuple[GrammarTrigger, ...] = ()
     kind: GrammarKind = "gbnf"
     param: str = "grammar"
+    front: str = ""
+    lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,13 +70,18 @@ class AnswerParams:
 
     `splits_reasoning` False: reasoning stays part of the content, markers and all. `tool_choice`
     "required": a tool has to be called; `tool_name`: which one, "" for any.
-    `parallel_tool_calls` False: an answer has one call at most.
+    `parallel_tool_calls` False: an answer has one call at most. `reasoning_budget`: tokens that its
+    reasoning may have, None: any number; then `reasoning_message` is said and the reasoning ends.
+    `reasoning_control`: it may be ended from outside.
     """
 
     splits_reasoning: bool = True
     tool_choice: ToolChoice = "auto"
     tool_name: str = ""
     parallel_tool_calls: bool = True
+    reasoning_budget: int | None = None
+    reasoning_message: str = ""
+    reasoning_control: bool = False
 
 
 @dataclass(frozen=True, slots=True)

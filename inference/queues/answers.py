@@ -24,6 +24,7 @@ from inference.queues.contract import (
     QueueConfig,
     Read,
     Reaped,
+    ReasoningEnd,
     State,
     Status,
     UsageEntry,
@@ -46,6 +47,7 @@ class Claimed:
     alone: bool
     queued_s: float
     resume: Snapshot | None
+    reasoning_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,6 +92,12 @@ def submit(config: QueueConfig) -> Callable[[Any], Position]:
         return Position(int(reply[1]), int(reply[2]))
 
     return parse
+
+
+def reasoning_end(reply: Any) -> ReasoningEnd:
+    """What came of an order to end the reasoning of a reply."""
+    outcomes: dict[int, ReasoningEnd] = {1: "ok", 0: "not_enabled", -1: "unknown"}
+    return outcomes[int(reply)]
 
 
 def status(reply: Any) -> Status | None:
@@ -155,11 +163,11 @@ def claimed(reply: Any) -> tuple[Claimed, ...]:
 
 
 def _claimed(item: Any) -> Claimed:
-    generation_id, text_of, epoch, incarnation, last, anew, alone, queued_ms = item[:8]
+    generation_id, text_of, epoch, incarnation, last, anew, alone, queued_ms, thoughts = item[:9]
     request: EngineRequest | None = None
     resume: Snapshot | None = None
     try:
-        resume = _log(*item[8:])
+        resume = _log(*item[9:])
         request = decode_request(text_of)
     except DecodeError:
         pass  # it ends alone; the others of the batch have no part in it
@@ -173,6 +181,7 @@ def _claimed(item: Any) -> Claimed:
         alone=text(alone) == "1",
         queued_s=int(queued_ms) / 1000,
         resume=resume if resume is not None and resume.seq >= 0 else None,
+        reasoning_ended=text(thoughts) == "2",
     )
 
 
@@ -197,6 +206,7 @@ def beat(reply: Any) -> BeatReply:
         tuple((item, cast(CancelledBy, by)) for item, by in pairs),
         tuple(_purge(item) for item in reply[2]),
         text(reply[3]),
+        texts(reply[4]),
     )
 
 

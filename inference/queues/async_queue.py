@@ -20,6 +20,7 @@ from inference.queues.contract import (
     Position,
     QueueConfig,
     Read,
+    ReasoningEnd,
     Status,
 )
 from inference.queues.keys import models_key
@@ -76,6 +77,10 @@ class AsyncRedisQueue:
     async def cancel(self, model: str, generation_id: str, by: CancelledBy) -> bool:
         """See `Queue.cancel`."""
         return await self._run(self._commands.cancel(model, generation_id, by))
+
+    async def end_reasoning(self, model: str, reply_id: str, owner_key: str) -> ReasoningEnd:
+        """See `Queue.end_reasoning`."""
+        return await self._run(self._commands.end_reasoning(model, reply_id, owner_key))
 
     async def status(self, model: str, generation_id: str) -> Status | None:
         """See `Queue.status`."""

@@ -30,6 +30,7 @@ from inference.queues.contract import (
     QueueConfig,
     Read,
     Reaped,
+    ReasoningEnd,
     Status,
     UsageEntry,
 )
@@ -38,6 +39,7 @@ from inference.queues.facts import (
     lane_of,
     needs_reader,
     on_finish_of,
+    reply_of,
     snapshot_usage,
     terminal_text,
 )
@@ -99,6 +101,7 @@ class Commands:
             ms(request.submitted_at),
             "1" if needs_reader(request) else "0",
             "1" if reader_id is not None else "0",
+            *_reply_args(request),
             request.account,
         )
         return self._command("submit", request.model, args, answers.submit(self.config))
@@ -106,6 +109,10 @@ class Commands:
     def cancel(self, model: str, generation_id: str, by: CancelledBy) -> Command[bool]:
         """See `Queue.cancel`."""
         return self._command("cancel", model, (generation_id, by), bool)
+
+    def end_reasoning(self, model: str, reply_id: str, owner_key: str) -> Command[ReasoningEnd]:
+        """See `Queue.end_reasoning`."""
+        return self._command("end_reasoning", model, (reply_id, owner_key), answers.reasoning_end)
 
     def status(self, model: str, generation_id: str) -> Command[Status | None]:
         """See `Queue.status`."""
@@ -209,6 +216,7 @@ class Commands:
             ms(request.deadline_at),
             ms(request.submitted_at),
             "1" if needs_reader(request) else "0",
+            *_reply_args(request),
             request.account,
             terminal_text(snapshot),
         )
@@ -266,3 +274,8 @@ class Commands:
     def usage_ack(self, model: str, marks: Sequence[str]) -> Command[bool]:
         """See `Queue.usage_ack`."""
         return self._command("usage_ack", model, tuple(marks), bool)
+
+
+def _reply_args(request: EngineRequest) -> tuple[str, str]:
+    reply_id, is_allowed = reply_of(request)
+    return reply_id, "1" if is_allowed else "0"

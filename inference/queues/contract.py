@@ -20,6 +20,11 @@ from inference.protocol.events import CancelledBy, Entry, Event, Snapshot, Termi
 from inference.protocol.requests import EngineRequest
 
 State: TypeAlias = Literal["queued", "running", "ended"]
+ReasoningEnd: TypeAlias = Literal[
+    "ok",
+    "not_enabled",  # its request doesn't allow it
+    "unknown",  # there is none of that owner that hasn't ended
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,8 @@ class Claim:
     """A lease on one request. `resume` is the log so far (None: nothing was written yet).
 
     The engine goes on with seq `resume.seq + 1` (0 without one). `alone`: run with no other
-    sequence in the batch. `queued_s`: time from submit to this claim.
+    sequence in the batch. `queued_s`: time from submit to this claim. `reasoning_ended`: see
+    `Queue.end_reasoning`.
     """
 
     request: EngineRequest
@@ -111,6 +117,7 @@ class Claim:
     resume: Snapshot | None = None
     alone: bool = False
     queued_s: float = 0.0
+    reasoning_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +169,14 @@ class BeatReply:
     """`lost`: leases that are no longer the engine's. `cancelled`: stop these and say so.
 
     `purges`: what was ordered since the beat's mark, in order; one of everything where that can't
-    be told any more. `mark` is opaque.
+    be told any more. `mark` is opaque. `reasoning_ended`: those whose reasoning is to end.
     """
 
     lost: tuple[str, ...] = ()
     cancelled: tuple[tuple[str, CancelledBy], ...] = ()
     purges: tuple[CachePurge, ...] = ()
     mark: str = field(default="", compare=False)
+    reasoning_ended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +276,11 @@ class Queue(Protocol):
 
         False: unknown or ended.
         """
+        ...
+
+    def end_reasoning(self, model: str, reply_id: str, owner_key: str) -> ReasoningEnd:
+        """Have the reasoning of an owner's generations end that make up the reply `reply_id`: their
+        engines learn it with the next heartbeat, later ones with the claim."""
         ...
 
     def status(self, model: str, generation_id: str) -> Status | None:

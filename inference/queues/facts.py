@@ -31,6 +31,13 @@ def needs_reader(request: EngineRequest) -> bool:
     return not (isinstance(request, GenerateRequest) and request.keep)
 
 
+def reply_of(request: EngineRequest) -> tuple[str, bool]:
+    """The reply that it is part of, and whether its reasoning may be ended from outside."""
+    if not isinstance(request, GenerateRequest):
+        return "", False
+    return request.reply.reply_id, request.answer.reasoning_control
+
+
 def describe_event(event: Event) -> tuple[str, int, int]:
     """(kind, count, count) of an event for the append script: what it adds to the usage."""
     if isinstance(event, Delta):

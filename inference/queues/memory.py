@@ -33,6 +33,7 @@ from inference.queues.contract import (
     QueueConfig,
     Read,
     Reaped,
+    ReasoningEnd,
     Status,
     UsageEntry,
 )
@@ -125,6 +126,14 @@ class MemoryQueue:
                 generation.cancel = by
             self._bump(state)
             return True
+
+    def end_reasoning(self, model: str, reply_id: str, owner_key: str) -> ReasoningEnd:
+        """See `Queue.end_reasoning`."""
+        with self._model(model) as state:
+            outcome = state.end_reasoning(reply_id, owner_key)
+            if outcome == "ok":
+                self._bump(state)
+            return outcome
 
     def status(self, model: str, generation_id: str) -> Status | None:
         """See `Queue.status`."""
@@ -288,6 +297,7 @@ class MemoryQueue:
             state.engines[beat.engine_id] = (now, beat)
             lost: list[str] = []
             cancelled: list[tuple[str, CancelledBy]] = []
+            ended: list[str] = []
             for generation_id, epoch in beat.running:
                 generation = state.held(beat.engine_id, generation_id, epoch)
                 if generation is None:
@@ -298,8 +308,10 @@ class MemoryQueue:
                     generation.cancel = "reader_gone"
                 if generation.cancel is not None:
                     cancelled.append((generation_id, generation.cancel))
-            purges = state.purges_since(beat.mark, now)
-            return BeatReply(tuple(lost), tuple(cancelled), purges, str(state.num_purges))
+                if generation.reasoning_ended:
+                    ended.append(generation_id)
+            purges, mark = state.purges_since(beat.mark, now), str(state.num_purges)
+            return BeatReply(tuple(lost), tuple(cancelled), purges, mark, tuple(ended))
 
     # --- sweep and supervisor
 

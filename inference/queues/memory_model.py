@@ -18,10 +18,11 @@ from inference.queues.contract import (
     Position,
     QueueConfig,
     Reaped,
+    ReasoningEnd,
     State,
     UsageEntry,
 )
-from inference.queues.facts import snapshot_usage
+from inference.queues.facts import reply_of, snapshot_usage
 from inference.queues.fairness import Place, Waiting
 from inference.queues.memory_state import Generation
 
@@ -99,6 +100,16 @@ class Model:
     def _forget_purges(self, now: int) -> None:
         if self.purges_till <= now:
             self.purges.clear()
+
+    def end_reasoning(self, reply_id: str, owner: str) -> ReasoningEnd:
+        """See `Queue.end_reasoning`."""
+        outcome: ReasoningEnd = "unknown"
+        for item in self.generations.values():
+            found, is_allowed = reply_of(item.request)
+            if (found, item.owner) == (reply_id, owner) and item.state != "ended":
+                item.reasoning_ended = is_allowed
+                outcome = "ok" if is_allowed else "not_enabled"
+        return outcome
 
     # --- waiting
 
@@ -193,6 +204,7 @@ class Model:
             resume=generation.log,
             alone=alone,
             queued_s=(now - generation.submitted) / 1000,
+            reasoning_ended=generation.reasoning_ended,
         )
 
     def _note_claim(self, now: int) -> None:

@@ -43,6 +43,7 @@ class Generation:
     deaths: int = 0
     alone: bool = False
     cancel: CancelledBy | None = None
+    reasoning_ended: bool = False
     reader_till: int | None = None
     reader_stretched: bool = False
     expires: int | None = None

@@ -34,6 +34,7 @@ from inference.queues.contract import (
     QueueConfig,
     Read,
     Reaped,
+    ReasoningEnd,
     Status,
     UsageEntry,
 )
@@ -99,6 +100,10 @@ class RedisQueue:
     def cancel(self, model: str, generation_id: str, by: CancelledBy) -> bool:
         """See `Queue.cancel`."""
         return self._run(self._commands.cancel(model, generation_id, by))
+
+    def end_reasoning(self, model: str, reply_id: str, owner_key: str) -> ReasoningEnd:
+        """See `Queue.end_reasoning`."""
+        return self._run(self._commands.end_reasoning(model, reply_id, owner_key))
 
     def status(self, model: str, generation_id: str) -> Status | None:
         """See `Queue.status`."""
@@ -169,6 +174,7 @@ class RedisQueue:
             resume=claimed.resume,
             alone=claimed.alone,
             queued_s=claimed.queued_s,
+            reasoning_ended=claimed.reasoning_ended,
         )
 
     def append(

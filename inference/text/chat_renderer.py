@@ -101,7 +101,7 @@ class ChatRenderer:
             prompt = _marked(prompt, mark)
         can = self.capabilities()
         variables = _variables(prompt.template_kwargs_json)
-        tools = json.loads(prompt.tools_json) if prompt.tools_json else []
+        tools = _described(json.loads(prompt.tools_json)) if prompt.tools_json else []
         strict = TemplateCapabilities(typed_content=can.typed_content)
 
         def attempt(shape: TemplateCapabilities) -> str:
@@ -135,6 +135,11 @@ def _marked(prompt: ChatPrompt, mark: str) -> ChatPrompt:
         raise InvalidError("an answer with tool calls can't be continued", param="messages")
     marked = replace(last, content=last.content + mark)
     return replace(prompt, messages=(*prompt.messages[:-1], marked))
+
+
+def _described(tools: list[Any]) -> list[Any]:
+    """Templates read the description without a look."""
+    return [{**tool, "function": {"description": "", **tool["function"]}} for tool in tools]
 
 
 def _variables(kwargs_json: str | None) -> dict[str, Any]:

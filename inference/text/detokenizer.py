@@ -15,6 +15,11 @@ class Detokenizer:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
+    @property
+    def is_split(self) -> bool:
+        """Whether a character is unfinished."""
+        return bool(self._decoder.getstate()[0])
+
     def push(self, piece: bytes) -> str:
         """Text that became certain with `piece`."""
         return self._decoder.decode(piece)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from inference.protocol.events import Failed
 from inference.queues.contract import Beat, Queue
-from inference.worker.inbox import Abort, Drop, Fail, Order, Purge
+from inference.worker.inbox import Abort, Drop, EndReasoning, Fail, Order, Purge
 from inference.worker.running import RunningSet
 from llamaweb.lib.clock import Clock
 from llamaweb.lib.errors import UnavailableError
@@ -102,6 +102,8 @@ class Heartbeat:
         for generation_id, by in reply.cancelled:
             if generation_id in leases:
                 self._hand_over(Abort(generation_id, leases[generation_id], by))
+        for generation_id in reply.reasoning_ended:
+            self._hand_over(EndReasoning(generation_id, leases[generation_id]))
         for purge in reply.purges:
             for conversation in purge.conversations or (None,):
                 self._hand_over(Purge(purge.owner_key or None, conversation))

@@ -48,6 +48,14 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class EndReasoning:
+    """Have a sequence's reasoning end; told again until it has ended."""
+
+    generation_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Purge:
     """Forget what the prompt cache holds of an owner or a conversation; all of it without."""
 
@@ -60,4 +68,4 @@ class Wake:
     """Nothing to do but look around (a drain began)."""
 
 
-Order: TypeAlias = Add | Abort | Fail | Drop | Purge | Wake
+Order: TypeAlias = Add | Abort | Fail | Drop | EndReasoning | Purge | Wake

@@ -33,7 +33,7 @@ from inference.protocol.results import (
     UtilityResult,
 )
 from inference.queues.contract import Claim, Queue
-from inference.worker.inbox import Add, Order
+from inference.worker.inbox import Add, EndReasoning, Order
 from inference.worker.outlet import Outlet
 from inference.worker.running import LeaseEvent, RunningSet
 from llamaweb.lib.errors import NotSupportedError, UnavailableError
@@ -147,6 +147,8 @@ class Intake:
                 going_on = prepared.after(claim.resume, alone=claim.alone)
                 running.reader = self._pipeline.reader(claim.request, going_on)
                 self._hand_over(Add(going_on, claim.epoch))
+                if claim.reasoning_ended:
+                    self._hand_over(EndReasoning(generation_id, claim.epoch))
                 return
             if isinstance(claim.request, EmbedRequest | RerankRequest):
                 self._hand_over(Add(self._pipeline.prepare_vectors(claim.request), claim.epoch))

@@ -13,7 +13,7 @@ from typing import Any
 from inference.engine.contract import EngineEvent, StepEngine
 from inference.engine.errors import failed_event
 from inference.protocol.events import Cancelled, Failed, is_terminal
-from inference.worker.inbox import Abort, Add, Drop, Fail, Order, Purge, Wake
+from inference.worker.inbox import Abort, Add, Drop, EndReasoning, Fail, Order, Purge, Wake
 from inference.worker.outlet import Outlet
 from inference.worker.running import LeaseEvent
 
@@ -80,6 +80,9 @@ class Loop:
                 if self._epochs.get(generation_id) == epoch:
                     self._engine.drop(generation_id)
                     del self._epochs[generation_id]
+            case EndReasoning(generation_id, epoch):
+                if self._epochs.get(generation_id) == epoch:
+                    self._engine.end_reasoning(generation_id)
             case Purge(owner_key, conversation):
                 self._engine.purge(owner_key=owner_key, conversation=conversation)
             case Wake():

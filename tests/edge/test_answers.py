@@ -17,9 +17,10 @@ from inference.edge.steps import Steps
 from inference.protocol.events import Delta, Entry, Event
 from inference.protocol.fold import EMPTY, Log, fold
 from inference.protocol.requests import ReplyInfo
-from inference.text.answer.families import FAMILIES, THINK
+from inference.text.answer.families import FAMILIES
 from inference.text.answer.parser import AnswerParser
 from inference.text.answer.reader import AnswerReader, call_ids
+from inference.text.answer.reasoning_tags import THINK
 from inference.text.answer.tools import Tool
 from inference.worker.outlet import merge
 from tests.edge.events import STARTED, finished

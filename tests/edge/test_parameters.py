@@ -333,7 +333,6 @@ async def test_stop(says: Says, wire: Wire, stop: object, strings: tuple[str, ..
         ({"response_format": {"type": "yaml"}}, "response_format.type"),
         ({"response_format": "text"}, "response_format"),
         ({"json_schema": "{}"}, "json_schema"),
-        ({"reasoning_budget_tokens": 0}, "reasoning_budget_tokens"),
     ],
 )
 @pytest.mark.parametrize("path", [CHAT, TEXT])

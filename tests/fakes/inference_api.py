@@ -12,7 +12,7 @@ from inference import api
 from inference.api import EngineSummary, ModelInfo
 from inference.protocol.events import CancelledBy, Entry, Event, is_terminal
 from inference.protocol.requests import GenerateRequest
-from inference.queues.contract import Cursor, EngineStatus, Position, Read
+from inference.queues.contract import Cursor, EngineStatus, Position, Read, ReasoningEnd
 from inference.registry.chat_defaults import ChatDefaults
 from inference.registry.model_cards import ModelCard
 from llamaweb.lib.errors import LlamawebError, NotFoundError
@@ -31,6 +31,7 @@ class FakeInference:
     refuse_from: int = 0
     submitted: list[GenerateRequest] = field(default_factory=list)
     cancelled: list[tuple[str, CancelledBy]] = field(default_factory=list)
+    reasoning_ended: list[tuple[str, str]] = field(default_factory=list)
     reading: set[str] = field(default_factory=set)
     num_slots: int = 4
     num_adapters: int = 0
@@ -66,6 +67,14 @@ class FakeInference:
     ) -> bool:
         self.cancelled.append((generation_id, by))
         return True
+
+    async def reasoning_end(self, reply_id: str, owner_key: str) -> ReasoningEnd:
+        self.reasoning_ended.append((reply_id, owner_key))
+        mine = [r for r in self.submitted if r.owner_key == owner_key]
+        found = next((r for r in mine if r.reply.reply_id == reply_id), None)
+        if found is None:
+            return "unknown"
+        return "ok" if found.answer.reasoning_control else "not_enabled"
 
     async def model_resolve(self, name: str | None) -> ModelInfo:
         if name not in (None, "", "default", "tiny"):
@@ -121,6 +130,7 @@ class FakeInference:
             "generation_submit",
             "generation_events",
             "generation_cancel",
+            "reasoning_end",
             "model_resolve",
             "model_resolve_for",
             "model_list",

@@ -79,7 +79,7 @@ def test_s01_required_is_a_call_whatever_is_said(
     engine: Engine, pipeline: Pipeline, seed: int
 ) -> None:
     log = answer(engine, pipeline, "Hello, how are you today?", seed, tool_choice="required")
-    assert {kind for kind, _ in log.parts} == {"tool_call"}
+    assert {kind for kind, _ in log.parts} == {"tool_call"}, log.parts
     for call, (_, arguments) in zip(log.calls, log.parts, strict=True):
         if call.end == "complete":  # the last one may be cut at the limit
             schema = BOOK if call.name == "book" else {"type": "object", "maxProperties": 0}

@@ -49,6 +49,10 @@ _SAME_NAME = (
     "ignore_eos",
     "post_sampling_probs",
 )
+CHAT_ONLY = (
+    *("tools", "tool_choice", "reasoning_budget_tokens", "thinking_budget_tokens"),
+    "reasoning_control",
+)
 # llama-server's letters for samplers in one text.
 SAMPLER_LETTERS = {
     "e": "penalties",
@@ -75,14 +79,6 @@ def refuse_unsupported(body: GenerationIn) -> None:
         raise InvalidError(
             "'functions' is not supported by this server; use 'tools'", param="functions"
         )
-    off: tuple[tuple[str, Any, Any], ...] = (
-        ("reasoning_budget_tokens", body.reasoning_budget_tokens, -1),
-        ("thinking_budget_tokens", body.thinking_budget_tokens, -1),
-        ("reasoning_control", body.reasoning_control, False),
-    )
-    for name, value, neutral in off:
-        if value != neutral:
-            raise InvalidError(f"'{name}' is not supported by this server", param=name)
 
 
 def refuse_chat_only(body: GenerationIn) -> None:
@@ -91,8 +87,9 @@ def refuse_chat_only(body: GenerationIn) -> None:
     Raises:
         InvalidError: naming the field.
     """
-    for name in ("tools", "tool_choice"):
-        if getattr(body, name) not in (None, [], "none", "auto"):
+    for name in CHAT_ONLY:
+        value = getattr(body, name)
+        if value is not False and value not in (None, [], "none", "auto", -1):
             raise InvalidError("is possible in chats only", param=name)
 
 

@@ -8,6 +8,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router
 
 from inference.edge.asking import SubmitContext, caller_of, ping_s, submit_context
+from inference.edge.openai.control import ControlIn, control
 from inference.edge.openai.convert import chat_requests, text_requests
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
 from inference.edge.openai.wire import OpenAIWire
@@ -25,6 +26,14 @@ async def chat_completions(
     """An answer to a chat; with `stream` as server-sent events."""
     context = await submit_context(request, body.model)
     return await _reply(request, body, context, chat_requests(body, context))
+
+
+@router.post(
+    "/chat/completions/control", response={200: dict[str, Any]}, summary="End an answer's reasoning"
+)
+async def chat_control(request: HttpRequest, body: ControlIn) -> dict[str, Any]:
+    """Whether there was an answer with `reasoning_control` to be told."""
+    return await control(body, caller_of(request).owner_key)
 
 
 @router.post("/completions", response={200: dict[str, Any]}, summary="Text completion")

@@ -102,15 +102,17 @@ class GenerationIn(WireSchema):
     # Of chats only; refused where a text completion asks for something.
     tools: FreeForm = None
     tool_choice: FreeForm = None
+    reasoning_budget_tokens: CountOrAll | None = None
+    thinking_budget_tokens: CountOrAll | None = None
+    reasoning_budget_message: ShortText | None = None
+    reasoning_control: StrictBool = False
 
-    # Known, but not in this version; refused where they ask for something (see convert).
-    functions: FreeForm = None
     response_format: FreeForm = None
     json_schema: FreeForm = None
     structured_outputs: FreeForm = None
-    reasoning_budget_tokens: CountOrAll = -1
-    thinking_budget_tokens: CountOrAll = -1
-    reasoning_control: StrictBool = False
+
+    # Known, but not in this version; refused where it asks for something (see convert).
+    functions: FreeForm = None
 
 
 class MessageIn(WireSchema):

@@ -1,4 +1,4 @@
-"""`tools`, `tool_choice`, `parallel_tool_calls` and `reasoning_format` of a chat."""
+"""`tools`, `tool_choice` and `parallel_tool_calls` of a chat, and how its reasoning is told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from inference.edge.openai.schemas import ChatCompletionIn
 from inference.edge.tools import definitions_json, tool_definition, tool_list, tool_names
 from inference.protocol.requests import AnswerParams
+from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 CHOICES = ("auto", "none", "required")
@@ -42,7 +43,17 @@ def answer_of(body: ChatCompletionIn, tools_json: str | None) -> AnswerParams:
         tool_choice="required" if is_forced else "auto",
         tool_name=name,
         parallel_tool_calls=body.parallel_tool_calls is not False,
+        reasoning_budget=_budget(body),
+        reasoning_message=valid_text(body.reasoning_budget_message or ""),
+        reasoning_control=body.reasoning_control,
     )
+
+
+def _budget(body: ChatCompletionIn) -> int | None:
+    """Tokens that reasoning may have; None: any number."""
+    given = (body.reasoning_budget_tokens, body.thinking_budget_tokens)
+    budget = next((value for value in given if value is not None), -1)
+    return None if budget < 0 else budget
 
 
 def _choice(choice: Any, names: list[str]) -> tuple[bool, str]:

@@ -96,6 +96,9 @@ class UpstreamEngine:
             call.cut()
             self._left_of(call)
 
+    def end_reasoning(self, generation_id: str) -> None:
+        """Another server's reasoning can't be ended from here; such requests are refused."""
+
     def purge(self, *, owner_key: str | None = None, conversation: str | None = None) -> int:
         """Nothing: what the other server remembers is its own affair."""
         return 0

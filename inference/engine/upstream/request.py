@@ -200,6 +200,7 @@ class UpstreamPipeline:
         fields: Fields = {}
         if self._is_llama_server and not answer.splits_reasoning:
             fields["reasoning_format"] = "none"
+        fields |= self._reasoning_fields(answer)
         if not prompt.tools_json:
             return fields
         tools = fields["tools"] = json.loads(prompt.tools_json)
@@ -214,6 +215,19 @@ class UpstreamPipeline:
         if not answer.parallel_tool_calls:
             fields["parallel_tool_calls"] = False
         return fields
+
+    def _reasoning_fields(self, answer: AnswerParams) -> Fields:
+        """What bounds its reasoning."""
+        name = "reasoning_control"
+        if not answer.reasoning_control:
+            if answer.reasoning_budget is None:
+                return {}
+            if self._is_llama_server:
+                message = answer.reasoning_message
+                fields: Fields = {"reasoning_budget_tokens": answer.reasoning_budget}
+                return fields | ({"reasoning_budget_message": message} if message else {})
+            name = "reasoning_budget_tokens"
+        raise InvalidError(f"the server behind this model doesn't know '{name}'", param=name)
 
     def _text(self, prompt: TextPrompt, num_probs: int) -> Fields:
         if not prompt.text:

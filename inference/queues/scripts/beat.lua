@@ -1,6 +1,7 @@
 -- ARGV: engine, heartbeat, mark of the last reply, then id and epoch of each running generation
--- returns {lost ids, {id, by, …} to be stopped, what to forget ('': everything), mark}
-local engine, lost, cancelled = ARGV[4], {}, {}
+-- returns {lost ids, {id, by, …} to be stopped, what to forget ('': everything), mark, ids whose
+--          reasoning is to end}
+local engine, lost, cancelled, ended = ARGV[4], {}, {}, {}
 awake()
 redis.call('HSET', ENGINES, engine, ARGV[5])
 redis.call('ZADD', SEEN, NOW, engine)
@@ -20,6 +21,7 @@ for i = 7, #ARGV, 2 do
       cancelled[#cancelled + 1] = id
       cancelled[#cancelled + 1] = by
     end
+    if redis.call('HGET', generation(id), 'thoughts') == '2' then ended[#ended + 1] = id end
   end
 end
 
@@ -33,4 +35,4 @@ if ARGV[6] ~= '' then
   if num_new > 0 then purges = redis.call('LRANGE', PURGES, -num_new, -1) end
   if num_new < 0 or #purges < num_new then purges = { '' } end
 end
-return { lost, cancelled, purges, run .. ':' .. int(num) }
+return { lost, cancelled, purges, run .. ':' .. int(num), ended }

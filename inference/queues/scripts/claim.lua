@@ -1,6 +1,6 @@
 -- ARGV: engine, slots, "1" if idle, nonce, most utility requests
 -- returns {{id, request, epoch, incarnation, last seq, "1" to be numbered anew, "1" alone,
---           queued ms, snapshot or "", entries}, …}
+--           queued ms, "2" if its reasoning is to end, snapshot or "", entries}, …}
 local engine, slots, idle, nonce = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7]
 local CLAIMED = BASE .. 'claimed:' .. engine
 local CLAIMED_KEPT_MS = 60000
@@ -8,14 +8,14 @@ awake()
 
 local function answer(id)
   local g = redis.call('HMGET', generation(id), 'request', 'epoch', 'incarnation', 'last', 'run',
-    'alone', 'queued')
+    'alone', 'queued', 'thoughts')
   local anew, text, entries = '0', '', {}
   if tonumber(g[4]) >= 0 then
     if g[5] ~= (server()) then anew = '1' end
     text = redis.call('GET', snapshot(id)) or ''
     entries = redis.call('XRANGE', stream(id), '-', '+')
   end
-  return { id, g[1], g[2], g[3], g[4], anew, g[6], g[7], text, entries }
+  return { id, g[1], g[2], g[3], g[4], anew, g[6], g[7], g[8] or '0', text, entries }
 end
 
 -- the answer to the last call got lost on its way: give it again

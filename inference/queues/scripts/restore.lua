@@ -1,6 +1,7 @@
 -- ARGV: engine, id, epoch, incarnation, snapshot, seq, prompt, cached, completion tokens,
 --       "1" if it has ended, deaths, request, lane, owner, on_finish, deadline, submitted_at,
---       "1" if it ends without a reader, account, its terminal event or ""
+--       "1" if it ends without a reader, reply, "1" if its reasoning may be ended,
+--       account, its terminal event or ""
 -- returns 1 unless somebody else owns it
 local engine, id, epoch = ARGV[4], ARGV[5], ARGV[6]
 local held = lease(id, engine, epoch)
@@ -12,7 +13,8 @@ if not state then
   redis.call('HSET', key,
     'request', ARGV[15], 'lane', ARGV[16], 'owner', ARGV[17], 'on_finish', ARGV[18],
     'deadline', ARGV[19], 'submitted', ARGV[20], 'number', redis.call('HINCRBY', META, 'number', 1),
-    'transient', ARGV[21], 'deaths', ARGV[14], 'cancel', '', 'queued', '0', 'account', ARGV[22],
+    'transient', ARGV[21], 'deaths', ARGV[14], 'cancel', '', 'queued', '0',
+    'reply', ARGV[22], 'thoughts', ARGV[23], 'account', ARGV[24],
     'alone', tonumber(ARGV[14]) >= CFG.max_deaths and '1' or '0')
   if ARGV[21] == '1' then redis.call('ZADD', READERS, NOW + CFG.reader_lease, id) end
 end
@@ -22,5 +24,5 @@ redis.call('HSET', key, 'state', 'running', 'engine', engine, 'epoch', epoch,
 redis.call('ZADD', RUNNING, lease_till(), id)
 redis.call('DEL', stream(id))
 redis.call('SET', snapshot(id), ARGV[8])
-if ARGV[13] == '1' then close(id, ARGV[23]) end
+if ARGV[13] == '1' then close(id, ARGV[25]) end
 return 1

@@ -1,5 +1,6 @@
 -- ARGV: id, request, lane, owner, on_finish, deadline, submitted_at, "1" if it ends without a
--- reader, "1" if it has one, account
+-- reader, "1" if it has one, reply, "1" if its reasoning may be ended ("2": it is to end),
+-- account
 -- returns {"ok", ahead, waiting} or {reason, ms between two claims lately (0: unknown), how many wait}
 local id, request, lane, owner, on_finish = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 awake()
@@ -36,7 +37,7 @@ redis.call('HSET', generation(id),
   'deadline', ARGV[9], 'submitted', int(NOW), 'number', redis.call('HINCRBY', META, 'number', 1),
   'incarnation', int(incarnation), 'last', '-1', 'folded', '-1', 'bytes', '0', 'epoch', '0',
   'deaths', '0', 'transient', ARGV[11], 'cancel', '', 'run', run, 'prompt', '0', 'cached', '0', 'completion', '0',
-  'account', ARGV[13])
+  'reply', ARGV[13], 'thoughts', ARGV[14], 'account', ARGV[15])
 enqueue(id, lane)
 if ARGV[11] == '1' and ARGV[12] == '1' then redis.call('ZADD', READERS, NOW + CFG.reader_lease, id) end
 bump_control()

@@ -6,7 +6,8 @@ import functools
 from dataclasses import replace
 
 from inference.text.answer import families as f
-from inference.text.answer.families import REASONING_TAGS, AnswerFormat
+from inference.text.answer.families import AnswerFormat
+from inference.text.answer.reasoning_tags import REASONING_TAGS
 
 # The first whose texts all stand in the template. What is special comes before what is common:
 # many templates have `<tool_call>`.

@@ -9,27 +9,13 @@ from functools import cached_property
 
 from inference.text.answer.envelope import Envelope
 from inference.text.answer.formats import CallFormat, Head, NamedCalls, object_head
+from inference.text.answer.harmony import END, NEXT
 from inference.text.answer.harmony import MARKERS as HARMONY_MARKERS
 from inference.text.answer.json_calls import JsonCalls
 from inference.text.answer.pythonic_calls import PythonicCalls
+from inference.text.answer.reasoning_tags import THINK, ReasoningTags
 from inference.text.answer.tagged_calls import Parameter, TaggedCalls
 from inference.text.answer.values import GEMMA
-
-
-@dataclass(frozen=True)
-class ReasoningTags:
-    """What stands around reasoning. `anywhere`: the tags are special tokens, so they mean what
-    they say behind text too; others are taken for text there. `other_closers` end it as well."""
-
-    opener: str
-    closer: str
-    anywhere: bool = False
-    other_closers: tuple[str, ...] = ()
-
-    @property
-    def ends(self) -> tuple[str, ...]:
-        """All that ends it."""
-        return (self.closer, *self.other_closers)
 
 
 @dataclass(frozen=True)
@@ -93,6 +79,13 @@ class AnswerFormat:
         """Whether all that is written is text."""
         return not (self.calls or self.reasoning or self.silent or self.is_harmony)
 
+    @property
+    def reasoning_end(self) -> str:
+        """What ends reasoning; "" without any."""
+        if self.is_harmony:
+            return END + NEXT
+        return self.reasoning.closer if self.reasoning else ""
+
     def opened_by(self, prompt: str) -> str:
         """The markup at the end of `prompt` that the answer goes on inside of, or ""."""
         tail = prompt.rstrip()
@@ -107,25 +100,16 @@ class AnswerFormat:
         """The same where no tools are offered: there is nothing to call."""
         return replace(self, calls=(), sections=(), closers=())
 
+    def in_a_form(self) -> AnswerFormat:
+        """The same where the answer itself is in a form of the client's: nothing in that is markup,
+        only reasoning may stand in front of it."""
+        reasoning = self.reasoning and replace(self.reasoning, anywhere=False)
+        return replace(self.without_calls(), silent=(), reasoning=reasoning)
+
     def without_reasoning(self) -> AnswerFormat:
         """The same, reasoning being text, tags and all."""
         return replace(self, reasoning=None)
 
-
-THINK = ReasoningTags("<think>", "</think>")
-# The first one that a template names. Of the longer ones some contain the shorter ones.
-REASONING_TAGS = (
-    ReasoningTags("<seed:think>", "</seed:think>", anywhere=True),
-    ReasoningTags("<mm:think>", "</mm:think>"),
-    ReasoningTags("[THINK]", "[/THINK]", anywhere=True),
-    ReasoningTags("<|START_THINKING|>", "<|END_THINKING|>", anywhere=True),
-    ReasoningTags("<|inner_prefix|>", "<|inner_suffix|>", anywhere=True),
-    ReasoningTags("◁think▷", "◁/think▷", anywhere=True),
-    ReasoningTags("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
-    THINK,
-    ReasoningTags("<thinking>", "</thinking>"),
-    ReasoningTags("<reasoning>", "</reasoning>"),
-)
 
 _NAME = r"\s*(?P<name>[^\s<>\[\]{}\"]+)\s*"
 

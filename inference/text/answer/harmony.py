@@ -101,7 +101,9 @@ class HarmonyReader:
             yield from self._call(tool)
         elif channels and channels[-1] == "analysis":
             writer.begin_thoughts()
+            self._scene.is_thinking = True
             yield from until(self._scene.cursor, ends, writer.thought)
+            self._scene.is_thinking = False
         else:
             writer.begin_text()
             yield from until(self._scene.cursor, ends, writer.text)

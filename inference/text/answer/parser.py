@@ -22,9 +22,10 @@ from inference.text.answer.cursor import (
     words,
 )
 from inference.text.answer.events import AnswerEvent, Text
-from inference.text.answer.families import AnswerFormat, ReasoningTags, Section
+from inference.text.answer.families import AnswerFormat, Section
 from inference.text.answer.formats import CallFormat
 from inference.text.answer.harmony import HarmonyReader
+from inference.text.answer.reasoning_tags import ReasoningTags
 from inference.text.answer.scene import Scene
 from inference.text.answer.tools import Tool, Tools
 from inference.text.answer.writer import Writer
@@ -63,6 +64,16 @@ class AnswerParser:
     def scanned(self) -> int:
         """Characters looked at so far, those read again included."""
         return self._cursor.scanned
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether what comes next is reasoning, as far as that is certain."""
+        return self._scene.is_thinking
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the end of the text may be the beginning of a marker."""
+        return bool(self._cursor.now())
 
     def push(self, text: str) -> list[AnswerEvent]:
         """What became certain with `text`."""
@@ -106,7 +117,6 @@ class _AnswerReader:
         self._scene = scene
         self._cursor = scene.cursor
         self._writer = scene.writer
-        self._thinking = False
         self._at_beginning = True  # a call without an opener may stand here
         self._called = False  # so closers behind it are no text
         has_tools = bool(scene.tools.by_name)
@@ -124,10 +134,10 @@ class _AnswerReader:
     def read(self) -> Reading[None]:
         """The whole answer."""
         while True:
-            if self._at_beginning and not self._thinking:
+            if self._at_beginning and not self._scene.is_thinking:
                 yield from self._read_bare()
-            sink = self._writer.thought if self._thinking else self._writer.text
-            among = self._thought_words if self._thinking else self._text_words
+            sink = self._writer.thought if self._scene.is_thinking else self._writer.text
+            among = self._thought_words if self._scene.is_thinking else self._text_words
             found = yield from until(self._cursor, among, sink)
             if not found:
                 return
@@ -155,20 +165,24 @@ class _AnswerReader:
 
     def _closer(self) -> Reading[None]:
         yield from space(self._cursor)
-        if not (yield from word(self._cursor, words(*self._format.closers))):
+        if (yield from word(self._cursor, words(*self._format.closers))):
+            return
+        rest = yield from self._cursor.tail(self._after.most)
+        if not self._scene.cut or rest not in self._after.beginnings:
             raise NotThisError
+        self._cursor.take(len(rest))  # the answer was cut inside a marker
 
     def _marker(self, found: str) -> Reading[bool]:
         """Act on a marker; False: it is text."""
         form, reasoning = self._format, self._format.reasoning
         if reasoning and self._ends_reasoning(reasoning, found):
-            self._thinking, self._at_beginning = False, True
+            self._scene.is_thinking, self._at_beginning = False, True
             self._writer.markup()
             return True
-        if reasoning and found == reasoning.opener and not self._thinking:
+        if reasoning and found == reasoning.opener and not self._scene.is_thinking:
             if self._writer.has_text and not reasoning.anywhere:
                 return False
-            self._thinking = True
+            self._scene.is_thinking = True
             self._writer.begin_thoughts()
             return True
         if found in self._sections:
@@ -182,7 +196,7 @@ class _AnswerReader:
 
     def _ends_reasoning(self, reasoning: ReasoningTags, found: str) -> bool:
         """Whether `found` closes reasoning, or could have if somebody had opened it."""
-        if self._thinking:
+        if self._scene.is_thinking:
             return found in reasoning.ends
         return found == reasoning.closer and not self._writer.has_text
 

@@ -13,7 +13,8 @@ MAX_ID_CHARS = 64
 class Scene:
     """The text, the events made of it, and the tools that may be called in it.
 
-    `cut`: the answer ended at a limit, not because the model was done.
+    `cut`: the answer ended at a limit, not because the model was done. `is_thinking`: what stands
+    here is reasoning.
     """
 
     def __init__(self, cursor: Cursor, writer: Writer, tools: Tools) -> None:
@@ -21,6 +22,7 @@ class Scene:
         self.writer = writer
         self.tools = tools
         self.cut = False
+        self.is_thinking = False
 
     def begin(self, tool: Tool, call_id: str = "") -> None:
         """A call is certain: what was read so far can't become text any more."""

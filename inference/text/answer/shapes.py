@@ -6,9 +6,11 @@ Of the several ways some families have, the one without numbers and with the few
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
-NAME, KEY = "\0name\0", "\0key\0"  # stand in shapes for a tool's name and a parameter's
+# Stand in shapes for a tool's name, a parameter's, and a number of one to three digits.
+NAME, KEY, NUMBER = "\0name\0", "\0key\0", "\0number\0"
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,21 @@ class Tags:
 
 
 @dataclass(frozen=True)
+class Wake:
+    """`text` (may have NAME) shows that a call begins, anywhere ("word") or as the answer's first
+    text ("start"); `begin` stands in the place of the shape's, if there is one."""
+
+    text: str
+    kind: Literal["word", "start"] = "word"
+    begin: str = ""
+
+
+@dataclass(frozen=True)
 class CallShape:
     """`head` (with NAME) and `tail` stand around a call's arguments, which are a JSON object unless
     `tags` says otherwise; `begin` and `end` around all calls, `between` two of them. None: an
-    answer has one call only. `needs`: a marker that has to be a token of the vocabulary."""
+    answer has one call only. `needs`: a marker that has to be a token of the vocabulary. `wakes`:
+    what shows that a call begins, where that isn't one of the family's openers."""
 
     head: str
     tail: str = ""
@@ -33,6 +46,7 @@ class CallShape:
     between: str | None = None
     tags: Tags | None = None
     needs: str = ""
+    wakes: tuple[Wake, ...] = ()
 
 
 def _json(
@@ -94,7 +108,15 @@ SHAPES: Mapping[str, tuple[CallShape, ...]] = {
     "generic": (_HERMES,),
     "qwen3-coder": (_function("tool_call"),),
     "seed-oss": (_function("seed:tool_call"),),
-    "llama": (_json("", "", arguments="parameters"),),
+    "llama": (
+        replace(
+            _json("", "", arguments="parameters"),
+            wakes=(
+                Wake(f'{{"name": "{NAME}", "parameters":', "start"),
+                Wake("<|python_tag|>", begin="<|python_tag|>"),
+            ),
+        ),
+    ),
     "mistral": (
         CallShape(f"[TOOL_CALLS]{NAME}[ARGS]", between="", needs="[ARGS]"),
         _json("[TOOL_CALLS]", "", many=True),
@@ -125,28 +147,32 @@ SHAPES: Mapping[str, tuple[CallShape, ...]] = {
     "hunyuan-3": (_arg_keys(":opensource", "<tool_sep:opensource>"),),
     "kimi-k2": (
         CallShape(
-            f"<|tool_call_begin|>functions.{NAME}:0<|tool_call_argument_begin|>",
+            f"<|tool_call_begin|>functions.{NAME}:{NUMBER}<|tool_call_argument_begin|>",
             "<|tool_call_end|>",
             begin="<|tool_calls_section_begin|>",
             end="<|tool_calls_section_end|>",
+            between="",
         ),
     ),
     "kimi-k3": (
         CallShape(
-            f'<|open|>call tool="{NAME}" index="0"<|sep|>',
+            f'<|open|>call tool="{NAME}" index="{NUMBER}"<|sep|>',
             "<|close|>call<|sep|>",
             begin="<|open|>tools<|sep|>",
             end="<|close|>tools<|sep|>",
+            between="",
             tags=Tags(f'<|open|>argument key="{KEY}"<|sep|>', "<|close|>argument<|sep|>"),
         ),
     ),
     "minimax-m2": (_invoke("minimax:tool_call"),),
     "tool-calls-tag": (_json("<tool_calls>\n", "\n</tool_calls>"),),
     "functionary-v3.1": (CallShape(f"<function={NAME}>", "</function>", between=""),),
-    "functionary-v3.2": (CallShape(f">>>{NAME}\n"),),
+    "functionary-v3.2": (CallShape(f">>>{NAME}\n", wakes=(Wake(f">>>{NAME}\n"),)),),
     "gpt-oss": (
+        # No "<|call|>" behind it: it ends the answer.
         CallShape(
-            f"<|channel|>commentary to=functions.{NAME} <|constrain|>json<|message|>", "<|call|>"
+            f"<|channel|>commentary to=functions.{NAME} <|constrain|>json<|message|>",
+            wakes=(Wake("<|channel|>commentary to=functions."),),
         ),
     ),
     "lfm2": (_json("<|tool_call_start|>", "<|tool_call_end|>", many=True),),
@@ -167,7 +193,7 @@ SHAPES: Mapping[str, tuple[CallShape, ...]] = {
             "<|tool_call:end|>",
         ),
     ),
-    "firefunction": (_json("functools", "", many=True),),
+    "firefunction": (replace(_json("functools", "", many=True), wakes=(Wake("functools[{"),)),),
     "gigachat-3": (
         CallShape(_json("", "").head, "}", begin="<|function_call|>", needs="<|function_call|>"),
         CallShape(_json("", "").head, "}", begin="function call<|role_sep|>\n"),

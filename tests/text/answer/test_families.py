@@ -21,6 +21,22 @@ from tests.text.answer.answers import TOOLS, format_of, read
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
 NUM_CUTTINGS = 5
 MIN_CASES = 12
+# What every family has an answer for, by the names of such cases.
+KINDS = {
+    "no call": ("no-call",),
+    "one": ("one",),
+    "parallel": ("parallel",),
+    "no parameters": ("no-parameters",),
+    "nested": ("nested",),
+    "Unicode": ("unicode",),
+    "quotes and line ends": ("quotes-and-lines",),
+    "call after text": ("call-after-text",),
+    "truncated": ("cut-in-arguments", "cut-in-the-name"),
+    "malformed": ("malformed",),
+    "look-alike": ("look-alike",),
+}
+# Where the template has reasoning; a draft is a call that isn't one.
+OF_REASONING = ("call-inside-reasoning", "call-after-reasoning", "draft-inside-reasoning")
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,20 @@ def test_a_family_has_enough_cases(path: Path) -> None:
 
     assert format_of(told["template"]).family == told["family"]
     assert len({case["name"] for case in told["cases"]}) >= MIN_CASES
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_family_has_cases_of_every_kind(path: Path) -> None:
+    told = json.loads(path.read_text("utf-8"))
+    form = format_of(told["template"])
+    kinds = dict(KINDS)
+    if form.reasoning_end:
+        kinds["call inside or after reasoning"] = OF_REASONING
+    counts = {
+        kind: sum(case["name"] in names for case in told["cases"]) for kind, names in kinds.items()
+    }
+    assert not [kind for kind, num in counts.items() if not num], counts
+    assert len(kinds) >= MIN_CASES - 1
 
 
 def test_every_family_has_cases() -> None:

@@ -12,10 +12,12 @@ from inference.engine.guidance import compile_grammar
 from inference.engine.mock_tokenizer import MockTokenizer
 from inference.text.answer import forcing
 from inference.text.answer.events import whole
-from inference.text.answer.families import FAMILIES, THINK, AnswerFormat
-from inference.text.answer.forcing import MAX_CHARS, forced_grammar
+from inference.text.answer.families import FAMILIES, AnswerFormat
+from inference.text.answer.forcing import forced_grammar
+from inference.text.answer.lark_writer import MAX_CHARS
 from inference.text.answer.parser import AnswerParser
-from inference.text.answer.shapes import KEY, NAME, SHAPES, CallShape
+from inference.text.answer.reasoning_tags import THINK
+from inference.text.answer.shapes import KEY, NAME, NUMBER, SHAPES, CallShape
 from inference.text.answer.tools import Tool
 from inference.text.schema.prepare import prepare
 from llamaweb.lib.errors import InvalidError
@@ -49,7 +51,7 @@ def follows(text: str, form: AnswerFormat, *tools: Tool, **options: Any) -> bool
     return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
 
-def call_text(shape: CallShape, tool: Tool, arguments: dict[str, Any]) -> str:
+def call_text(shape: CallShape, tool: Tool, arguments: dict[str, Any], *, number: int = 0) -> str:
     text = json.dumps(arguments, ensure_ascii=False)
     if shape.tags is not None:
         text = "".join(
@@ -58,7 +60,8 @@ def call_text(shape: CallShape, tool: Tool, arguments: dict[str, Any]) -> str:
             + shape.tags.closer
             for key, value in arguments.items()
         )
-    return shape.head.replace(NAME, tool.name) + text + shape.tail
+    head = shape.head.replace(NAME, tool.name).replace(NUMBER, str(number))
+    return head + text + shape.tail
 
 
 def parsed(text: str, form: AnswerFormat, *tools: Tool, opened: str = "") -> Any:
@@ -136,7 +139,7 @@ def test_a_call_that_the_prompt_begins() -> None:
 def test_special_tokens_are_named_by_their_id() -> None:
     ids = {"<｜tool▁call▁begin｜>": 7, "<｜tool▁sep｜>": 8}
     grammar = forced_grammar(FAMILIES["deepseek-v3"], [CLOCK], special=ids.get)
-    assert 'call0: <[7]> "clock" <[8]> json' in grammar.text
+    assert 'call: (<[7]> "clock" <[8]> args0)' in grammar.text
     assert "｜tool▁sep｜" not in grammar.text
 
 
@@ -255,4 +258,4 @@ def test_markers_in_a_text_are_found_at_once() -> None:
             forced_grammar(form, [CLOCK], special=ids.get)
         patched.setitem(SHAPES, "generic", (replace(shape, head=shape.head[:15]),))  # type: ignore[arg-type]
         grammar = forced_grammar(form, [CLOCK], special=ids.get)
-    assert 'call0: "x" <[2]> <[1]> "<c>" <[3]> "a>" json' in grammar.text
+    assert 'call: ("x" <[2]> <[1]> "<c>" <[3]> "a>" args0)' in grammar.text

@@ -24,11 +24,9 @@ from inference.text.answer.families import (
     KIMI_K2,
     LLAMA,
     QWEN3_CODER,
-    REASONING_TAGS,
-    THINK,
     AnswerFormat,
-    ReasoningTags,
 )
+from inference.text.answer.reasoning_tags import REASONING_TAGS, THINK, ReasoningTags
 from tests.text.answer.answers import TOOLS, parser, read
 
 PARIS = '{"city": "Paris"}'

@@ -1,0 +1,148 @@
+"""What an answer is held to: its format, the grammar it follows, and how its reasoning ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from inference.engine.contract import Thoughts
+from inference.engine.samplers import check_grammar
+from inference.protocol.params import Grammar
+from inference.protocol.requests import ChatPrompt, GenerateRequest
+from inference.text.answer.families import AnswerFormat
+from inference.text.answer.forcing import awaited_grammar, forced_grammar
+from inference.text.answer.lark_writer import front_of
+from inference.text.answer.tools import tools_of
+from inference.text.prompts import TextPipeline
+from llamaweb.lib.errors import InvalidError
+
+FORMS = ("json_schema", "regex")  # kinds of grammars that say all of an answer but its reasoning
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`opened`, `thoughts`: see `SequenceRequest`. `markers`: texts that must be seen though they
+    may be special tokens."""
+
+    grammar: Grammar | None
+    opened: str = ""
+    thoughts: Thoughts | None = None
+    markers: tuple[str, ...] = ()
+
+
+def form_of(request: GenerateRequest, family: AnswerFormat) -> AnswerFormat | None:
+    """How a model of `family` writes the answer; None: it is text, as answers to other prompts than
+    chats.
+
+    In what a schema or an expression asks for nothing is a call; only reasoning may stand in front
+    of it, unless that is to stay in the content.
+    """
+    if not isinstance(request.prompt, ChatPrompt):
+        return None
+    grammar = _binding(request)
+    if grammar is not None and grammar.kind in FORMS:
+        form = family.in_a_form()
+        return form if request.answer.splits_reasoning and form.reasoning_end else None
+    form = family if request_tools(request) else family.without_calls()
+    return None if form.is_plain else form
+
+
+def plan_answer(
+    request: GenerateRequest, form: AnswerFormat | None, prompt: str, text: TextPipeline
+) -> Plan:
+    """What the answer in `form` behind `prompt` is held to.
+
+    Raises:
+        InvalidError: the grammar can't be read, or a call can't be forced.
+    """
+    grammar = request.sampling.grammar
+    if form is None:
+        check_grammar(grammar, text.tokenizer)
+        return Plan(grammar)
+    opened = _opened(form, prompt, request)
+    grammar = _grammar(request, form, opened, text)
+    # One that nobody asked for sleeps until a call begins, and through reasoning.
+    awaited = grammar.triggers if grammar is not None and grammar.lenient else ()
+    return Plan(
+        grammar,
+        opened,
+        _thoughts(request, form, text, is_awaiting=bool(awaited)),
+        (*form.markers, *(trigger.value for trigger in awaited)),
+    )
+
+
+def request_tools(request: GenerateRequest) -> list[Any]:
+    """Definitions of the tools that the answer may call."""
+    prompt = request.prompt
+    tools_json = prompt.tools_json if isinstance(prompt, ChatPrompt) else None
+    tools = json.loads(tools_json) if tools_json else []
+    return tools if isinstance(tools, list) else []
+
+
+def _grammar(
+    request: GenerateRequest, form: AnswerFormat, opened: str, text: TextPipeline
+) -> Grammar | None:
+    """The client's grammar, that of the call that has to be made, or one that waits for a call."""
+    grammar, answer, special = request.sampling.grammar, request.answer, text.special_token
+    tools, parallel = tools_of(request_tools(request)), answer.parallel_tool_calls
+    if answer.tool_choice == "required":
+        name = answer.tool_name
+        grammar = forced_grammar(
+            form, tools, name=name, opened=opened, parallel=parallel, special=special
+        )
+    elif grammar is not None and grammar.text:
+        if grammar.kind in FORMS and not grammar.lazy:
+            grammar = replace(grammar, front=front_of(form, opened=opened, special=special))
+    else:
+        grammar = awaited_grammar(form, tools, opened=opened, parallel=parallel, special=special)
+        try:
+            check_grammar(grammar, text.tokenizer)
+        except InvalidError:
+            return None
+        return grammar
+    check_grammar(grammar, text.tokenizer)
+    return grammar
+
+
+def _thoughts(
+    request: GenerateRequest, form: AnswerFormat, text: TextPipeline, *, is_awaiting: bool
+) -> Thoughts | None:
+    """How reasoning is followed, where it has a budget, may be ended or has to be slept through."""
+    params = request.answer
+    budget = params.reasoning_budget
+    if budget is None and _is_off(request):
+        budget = 0  # many templates don't listen
+    if not form.reasoning_end:
+        return None
+    if budget is None and not params.reasoning_control and not is_awaiting:
+        return None
+    message = text.tokenize(params.reasoning_message, add_special=False, parse_special=False)
+    closer = text.tokenize(form.reasoning_end, add_special=False, parse_special=True)
+    return Thoughts(form, (*message, *closer), budget) if closer else None
+
+
+def _is_off(request: GenerateRequest) -> bool:
+    """Whether the template was told that the model isn't to think."""
+    prompt = request.prompt
+    kwargs = prompt.template_kwargs_json if isinstance(prompt, ChatPrompt) else None
+    variables = json.loads(kwargs) if kwargs else {}
+    return isinstance(variables, dict) and variables.get("enable_thinking") is False
+
+
+def _binding(request: GenerateRequest) -> Grammar | None:
+    """The client's grammar that the answer follows from its first token on."""
+    grammar = request.sampling.grammar
+    is_forced = request.answer.tool_choice == "required"  # by a grammar of our own
+    is_binding = grammar is not None and grammar.text and not grammar.lazy and not is_forced
+    return grammar if is_binding else None
+
+
+def _opened(form: AnswerFormat, prompt: str, request: GenerateRequest) -> str:
+    """See `AnswerFormat.opened_by`. Of reasoning that the template opens nothing comes where the
+    client's own grammar knows no end of it: the answer is what the grammar says."""
+    grammar, reasoning = _binding(request), form.reasoning
+    if grammar is None or grammar.kind in FORMS:
+        return form.opened_by(prompt)
+    is_ended = reasoning is not None and reasoning.closer.strip() in grammar.text
+    return form.opened_by(prompt) if is_ended else ""
