@@ -48,6 +48,7 @@ ROUTES = [
         "/v1/messages",
         {"model": "tiny", "max_tokens": 64, "messages": HELLO, "stream": True},
     ),
+    Route("responses", "/v1/responses", {"input": "Hello", "stream": True, "store": False}, False),
     Route("ollama chat", "/api/chat", {"model": "tiny", "messages": HELLO}, False),
     Route("ollama generate", "/api/generate", {"model": "tiny", "prompt": "Hello"}, False),
 ]
