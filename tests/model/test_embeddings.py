@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from inference.engine.contract import SequenceRequest
 from inference.engine.embedding import VectorRequest
 from inference.engine.joint import JointEngine, VectorEngine
+from inference.engine.llama_trial import run_trial
 from inference.engine.vector_requests import VectorPipeline
 from inference.engine.vectors import Vectors, decoded
 from inference.engine.whole import Built, build_whole
@@ -19,6 +20,7 @@ from inference.protocol.events import Failed, Result
 from inference.protocol.params import Limits, SamplingParams
 from inference.protocol.requests import EmbedRequest, RerankRequest, TextPrompt, TokenPrompt
 from inference.protocol.results import EmbedResult, RerankResult, UtilityResult
+from inference.protocol.trial import TrialOrder, TrialReport
 from llamaweb.lib.errors import InvalidError, TooLongError, WrongModelError
 from tests.minilm import find_minilm, find_reranker, forward, head, score, token_ids, unit, weights
 from tests.model.conftest import AskChat, starter_spec
@@ -287,3 +289,9 @@ def test_a_text_in_pieces_is_the_text_at_once() -> None:
         model.engine.close()
     for one, other in zip(found[32], found[256], strict=True):
         assert float(one @ other) > 0.999
+
+
+@pytest.mark.parametrize("find", [find_minilm, find_reranker])
+def test_a_trial_computes_once_and_measures_nothing(find: Callable[[], Path]) -> None:
+    order = TrialOrder(spec_of(find()), open=("threads", "flash_attention"), budget_s=1.0)  # type: ignore[arg-type]
+    assert run_trial(order) == TrialReport()
