@@ -181,7 +181,7 @@ async def test_s01_a_call_is_made_whatever_is_asked(
 
 
 CALLS = (
-    '<tool_call>\n{"name": "clock"}\n</tool_call>\n'
+    '<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>\n'
     '<tool_call>\n{"name": "weather", "arguments": {"city": "Zürich 😺"}}\n</tool_call>'
 )
 
