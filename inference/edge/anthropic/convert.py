@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from inference.edge.anthropic.messages import continues, messages_of
 from inference.edge.anthropic.options import ReplyOptions, options_to_json
 from inference.edge.anthropic.schemas import MessagesIn, PromptIn
-from inference.edge.anthropic.thinking import form_of, hides_thinking, thinks, variables_of
+from inference.edge.anthropic.thinking import (
+    budget_of,
+    form_of,
+    hides_thinking,
+    thinks,
+    variables_of,
+)
 from inference.edge.anthropic.tools import Offer, answer_of, offer_of
 from inference.edge.asking import Asked, SubmitContext, generations_of
 from inference.edge.prompt_bounds import refuse_too_much
@@ -31,7 +38,7 @@ def message_request(body: MessagesIn, context: SubmitContext, user_agent: str) -
     """
     offer = offer_of(body)
     prompt = _prompt(body, context, offer)
-    answer = answer_of(body, offer)
+    answer = replace(answer_of(body, offer), reasoning_budget=budget_of(body))
     form = form_of(body)
     if form is not None and answer.tool_choice == "required":
         raise InvalidError("a forced call can't be combined with a form", param="tool_choice")

@@ -10,7 +10,7 @@ from inference.edge.template_variables import template_variables
 from inference.protocol.params import Grammar
 from llamaweb.lib.errors import InvalidError
 
-# Whether it thinks. Models here decide for themselves how long, so the kinds of "yes" are the same.
+# Whether it thinks. Only "enabled" has a bound, else models here decide for themselves how long.
 THINKS = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
 DISPLAYS = ("summarized", "omitted")
 # The words that templates know.
@@ -29,12 +29,24 @@ def thinks(body: PromptIn) -> bool | None:
     kind = config.get("type")
     if not isinstance(kind, str) or kind not in THINKS:
         raise InvalidError(f"must be one of {', '.join(THINKS)}", param="thinking.type")
+    return THINKS[kind]
+
+
+def budget_of(body: PromptIn) -> int | None:
+    """How many tokens the thoughts may have; None: any number.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    config = _object(body.thinking, "thinking") or {}
     budget = config.get("budget_tokens")
     if budget is not None and (type(budget) is not int or budget < 0):
         raise InvalidError("must be an integer of at least 0", param="thinking.budget_tokens")
-    if kind == "enabled" and budget is None:
+    if config.get("type") != "enabled":
+        return None
+    if budget is None:
         raise InvalidError("is required with 'enabled'", param="thinking.budget_tokens")
-    return THINKS[kind]
+    return int(budget)
 
 
 def hides_thinking(body: PromptIn) -> bool:

@@ -220,6 +220,24 @@ async def test_thinking_and_effort(
     assert (None if told is None else json.loads(told)) == variables
 
 
+@pytest.mark.parametrize(
+    ("thinking", "budget"),
+    [
+        ({"type": "enabled", "budget_tokens": 2048}, 2048),
+        ({"type": "enabled", "budget_tokens": 0}, 0),
+        ({"type": "adaptive"}, None),
+        ({"type": "disabled"}, None),
+        (None, None),
+    ],
+)
+async def test_thoughts_have_a_budget(
+    says: Says, client: Client, thinking: Any, budget: int | None
+) -> None:
+    fake = says(*answer("x"))
+    await client.ask(thinking=thinking)
+    assert fake.submitted.pop().answer.reasoning_budget == budget
+
+
 async def test_variables_of_the_template_win(says: Says, client: Client) -> None:
     fake = says(*answer("x"))
     given = {"enable_thinking": False, "x": 1}
