@@ -38,7 +38,7 @@ test-frontend: install-dev
 	@$(NPM) test
 
 test-python: install-dev
-	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(if $(SECOND_LOOK),--second-look) $(ARGS)
 
 check: install-dev ## Everything but tests: format, lint, types, import contracts, migrations
 	$(BIN)/ruff format --check .

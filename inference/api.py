@@ -29,7 +29,7 @@ from inference.queues.contract import (
     Status,
 )
 from inference.queues.stream_record import StreamRecord
-from inference.registry import model_cards, selectors
+from inference.registry import chat_templates, model_cards, selectors
 from inference.registry.generations import (
     generation_create,
     generation_get,
@@ -53,6 +53,7 @@ __all__ = [
     "Read",
     "StreamRecord",
     "cache_forget_now",
+    "chat_template_for",
     "engine_list",
     "engine_status",
     "generation_cancel",
@@ -270,6 +271,15 @@ async def model_cards_for(user_id: int, only: Collection[str] = ()) -> list[Mode
 async def model_card_for(user_id: int, name: str | None, only: Collection[str] = ()) -> ModelCard:
     """As `model_resolve_for`, with all that lists show."""
     return await in_database(model_cards.model_card_for)(user_id, name, only)
+
+
+async def chat_template_for(user_id: int, name: str, only: Collection[str] = ()) -> str:
+    """The chat template of one of those models; "" where nobody has read it.
+
+    Raises:
+        NotFoundError: there is no such model, or not for them.
+    """
+    return await in_database(chat_templates.chat_template_for)(user_id, name, only)
 
 
 async def model_choices_for(user_id: int) -> list[ModelChoice]:

@@ -75,6 +75,22 @@ async def test_p04_the_older_form_of_a_call(says: Says, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "reasoning"),
+    [
+        ({"content": None, "reasoning_content": "Hm."}, "Hm."),
+        ({"reasoning_content": "Hm.", "tool_calls": None}, "Hm."),
+        ({"content": None, "tool_calls": []}, ""),
+    ],
+)
+async def test_an_answer_that_was_streamed_without_content_comes_back(
+    says: Says, wire: Wire, fields: dict[str, Any], reasoning: str
+) -> None:
+    fake = says(*answer("x"))
+    prompt = await sent(fake, wire, USER, {"role": "assistant", **fields}, USER)
+    assert prompt.messages[1] == Message("assistant", "", reasoning)
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"content": [{"type": "refusal", "refusal": "I can't."}]},
@@ -110,7 +126,7 @@ async def test_no_messages_are_accepted(says: Says, wire: Wire) -> None:
 
 
 ASSISTANT = {"role": "assistant", "content": "a"}
-DEEP: dict[str, Any] = json.loads('{"a":' * 700 + "1" + "}" * 700)
+DEEP: dict[str, Any] = json.loads('{"a":' * 100 + "1" + "}" * 100)
 IMAGE = {"type": "image_url", "image_url": {"url": ""}}
 
 
@@ -131,6 +147,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": ""}}
         ([{"role": "user", "content": 5}], "messages[0].content"),
         ([{"role": "user", "content": {}}], "messages[0].content"),
         ([USER, {"role": "assistant"}], "messages[1].content"),
+        ([USER, {"role": "assistant", "reasoning_content": ""}], "messages[1].content"),
+        ([{"role": "user", "reasoning_content": "x", "tool_calls": []}], "messages[0].content"),
         ([USER] * 4097, "messages"),
         # P08
         ([USER, {"role": "user", "content": []}], "messages[1].content"),

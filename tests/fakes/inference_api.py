@@ -107,6 +107,9 @@ class FakeInference:
     ) -> ModelCard:
         return ModelCard(await self.model_resolve(name), is_default=True)
 
+    async def chat_template_for(self, user_id: int, name: str, only: Collection[str] = ()) -> str:
+        return ""
+
     async def engine_list(self, model: str) -> tuple[EngineStatus, ...]:
         info = {"max_context": self.max_context}
         state = "ready" if self.max_context else "loading"
@@ -137,6 +140,7 @@ class FakeInference:
             "model_list_for",
             "model_cards_for",
             "model_card_for",
+            "chat_template_for",
             "engine_list",
             "engine_status",
         ):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from inference.engine.engine import Engine
+from inference.engine.joint import JointEngine
 from inference.protocol.events import Cancelled, Event, Failed, Finished
 from inference.protocol.fold import EMPTY, fold
 from inference.protocol.spec import EngineSpec
@@ -221,8 +222,8 @@ def serving(spec: EngineSpec) -> Iterator[tuple[MemoryQueue, Engine]]:
         return any(engine.state == "ready" for engine in queue.engines(MODEL))
 
     wait_for("a ready engine", is_ready, START_S)
-    engine = worker._engine
-    assert isinstance(engine, Engine)
+    assert isinstance(worker._engine, JointEngine)
+    engine = worker._engine._answers
     try:
         yield queue, engine
     finally:

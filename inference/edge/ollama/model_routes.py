@@ -15,10 +15,8 @@ from inference.edge.ollama.catalogue import API_VERSION, model_entry, running_en
 from inference.edge.ollama.names import by_name
 from inference.edge.ollama.schemas import ShowIn
 from inference.queues.contract import EngineStatus
-from inference.registry.chat_templates import chat_template_for
 from inference.registry.model_cards import ModelCard
 from llamaweb.accounts.auth import ApiKeyAuth
-from llamaweb.accounts.database import in_database
 from llamaweb.accounts.models import Scope
 from llamaweb.lib.errors import NotSupportedError, UnavailableError
 
@@ -53,7 +51,7 @@ async def show(request: HttpRequest, body: ShowIn) -> dict[str, Any]:
     user_id, only = caller_of(request).user_id, caller_of(request).model_names
     name = body.model if body.model is not None else body.name
     card = await by_name(name, lambda each: api.model_card_for(user_id, each, only))
-    template = await in_database(chat_template_for)(user_id, card.info.name, only)
+    template = await api.chat_template_for(user_id, card.info.name, only)
     return sheet(card, template)
 
 

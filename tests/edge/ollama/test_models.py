@@ -7,12 +7,14 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import ollama as sdk
 import pytest
 
+from inference import api
 from inference.edge.models import acts
-from inference.edge.ollama import model_routes, residency
+from inference.edge.ollama import residency
 from inference.edge.ollama.catalogue import model_entry, running_entry, sheet
 from inference.protocol.events import Event, Failed, Finished, Result
 from inference.protocol.requests import TokenizeRequest
@@ -112,7 +114,7 @@ def test_capabilities_are_what_the_template_has_a_form_for() -> None:
 
 
 async def test_routes(fake: FakeInference, ollama: Ollama, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_routes, "chat_template_for", lambda *_args: HERMES)
+    monkeypatch.setattr(api, "chat_template_for", AsyncMock(return_value=HERMES))
     get = ollama.client.get
     assert [m["name"] for m in (await get("/api/tags")).json()["models"]] == ["tiny"]
     assert [m["name"] for m in (await get("/api/ps")).json()["models"]] == ["tiny"]
