@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inference import api
+from inference.protocol.prompt_sizes import prompt_chars
 from inference.protocol.requests import (
     ChatPrompt,
     InfillPrompt,
-    Message,
     MixedPrompt,
     Prompt,
     TextPrompt,
@@ -20,7 +20,6 @@ from llamaweb.lib.errors import InvalidError, TooLongError
 
 # All prompts of a request, each as often as it is answered: so much is stored for it.
 MAX_REQUEST_CHARS = 4 * 1024 * 1024
-CHARS_PER_TOKEN_ID = 8  # what a token id counts as
 # The longest pieces that vocabularies have, runs of spaces, aren't longer.
 MAX_PIECE_CHARS = 128
 # A prompt that may have no more tokens than this isn't worth asking for the context.
@@ -33,7 +32,11 @@ def refuse_too_much(prompts: Iterable[Prompt], num_answers: int, *, param: str) 
     Raises:
         InvalidError: over `MAX_REQUEST_CHARS`.
     """
-    num_chars = sum(map(_num_chars, prompts))
+    refuse_so_many_chars(sum(map(prompt_chars, prompts)), num_answers, param=param)
+
+
+def refuse_so_many_chars(num_chars: int, num_answers: int, *, param: str) -> None:
+    """As `refuse_too_much`, of prompts that aren't written out."""
     if num_chars * num_answers <= MAX_REQUEST_CHARS:
         return
     times = f" for each of {num_answers} answers" if num_answers > 1 else ""
@@ -58,26 +61,6 @@ async def refuse_hopeless(model: str, prompts: Iterable[Prompt]) -> None:
     engine = await api.engine_status(model)
     if engine.ready and 0 < engine.max_context <= num_tokens:
         raise TooLongError(prompt_tokens=num_tokens, max_context=engine.max_context, at_least=True)
-
-
-def _num_chars(prompt: Prompt) -> int:
-    if isinstance(prompt, TextPrompt):
-        return len(prompt.text)
-    if isinstance(prompt, ChatPrompt):
-        variables = len(prompt.template_kwargs_json or "") + len(prompt.tools_json or "")
-        return sum(map(_message_chars, prompt.messages)) + variables
-    if isinstance(prompt, MixedPrompt):
-        return sum(len(p) if isinstance(p, str) else CHARS_PER_TOKEN_ID for p in prompt.parts)
-    if isinstance(prompt, InfillPrompt):
-        files = sum(len(file.name) + len(file.text) for file in prompt.extra)
-        return len(prompt.prefix) + len(prompt.suffix) + len(prompt.begun) + files
-    return len(prompt.tokens) * CHARS_PER_TOKEN_ID
-
-
-def _message_chars(message: Message) -> int:
-    calls = (len(call.id) + len(call.name) + len(call.arguments) for call in message.tool_calls)
-    names = len(message.name or "") + len(message.tool_call_id or "")
-    return len(message.content) + len(message.reasoning) + names + sum(calls)
 
 
 def _min_tokens(prompt: Prompt) -> int:

@@ -9,16 +9,15 @@ from typing import Final
 from django.conf import settings
 
 from inference.protocol.accounts import Account
+from inference.protocol.prompt_sizes import prompt_chars
 from inference.protocol.requests import (
-    ChatPrompt,
     EmbedRequest,
     EngineRequest,
     GenerateRequest,
-    InfillPrompt,
     MixedPrompt,
     Prompt,
     RerankRequest,
-    TextPrompt,
+    TokenPrompt,
 )
 from inference.registry.usage import usage_hours
 from llamaweb.accounts.limits.bounds import allowance_here, bounds_now
@@ -83,17 +82,11 @@ def expected_tokens(request: EngineRequest) -> int:
 
 
 def _prompt_tokens(prompt: Prompt) -> int:
-    if isinstance(prompt, TextPrompt):
-        return _tokens(len(prompt.text))
-    if isinstance(prompt, ChatPrompt):
-        chars = sum(len(message.content) + len(message.reasoning) for message in prompt.messages)
-        return _tokens(chars + len(prompt.tools_json or ""))
+    if isinstance(prompt, TokenPrompt):
+        return len(prompt.tokens)
     if isinstance(prompt, MixedPrompt):
         return sum(_tokens(len(part)) if isinstance(part, str) else 1 for part in prompt.parts)
-    if isinstance(prompt, InfillPrompt):
-        files = sum(len(file.text) for file in prompt.extra)
-        return _tokens(len(prompt.prefix) + len(prompt.suffix) + len(prompt.begun) + files)
-    return len(prompt.tokens)
+    return _tokens(prompt_chars(prompt))
 
 
 def _tokens(chars: int) -> int:

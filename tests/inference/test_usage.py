@@ -13,7 +13,18 @@ from inference.models import UsageRecord
 from inference.protocol.accounts import Account
 from inference.protocol.events import Cancelled, Failed, Finished, Started, Terminal, Usage
 from inference.protocol.params import Limits
-from inference.protocol.requests import EmbedRequest, RerankRequest, TextPrompt, TokenPrompt
+from inference.protocol.requests import (
+    ChatPrompt,
+    EmbedRequest,
+    InfillFile,
+    InfillPrompt,
+    Message,
+    Prompt,
+    RerankRequest,
+    TextPrompt,
+    TokenPrompt,
+    ToolCall,
+)
 from inference.queues.contract import Append, Queue
 from inference.registry import quotas, usage
 from llamaweb.accounts.limits.counters import Subject
@@ -88,6 +99,35 @@ def test_a_job_that_dies_in_the_middle_writes_nothing_twice(
     assert usage.usage_collect() == 0
 
 
+@pytest.mark.parametrize("keep_days", [0, 7])
+@pytest.mark.parametrize("step", ["bulk_create", "_settle", "usage_ack"])
+def test_a_job_that_dies_between_two_steps_counts_everything_once(
+    queue: Queue, alice: Any, settings: Any, monkeypatch: pytest.MonkeyPatch,
+    step: str, keep_days: int,
+) -> None:  # fmt: skip
+    settings.USER_TOKENS_DAY = 200
+    settings.USAGE_KEEP_DAYS = keep_days
+    account = Account(alice.pk, 3, "openai")
+    request = asked(alice, limits=Limits(max_tokens=80))
+    quotas.quota_reserve(account, request)
+    run(queue, request, asked(alice, key_id=0, family="chat"))
+
+    def die(*_args: Any, **_kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    owner = {"_settle": usage, "usage_ack": type(queue), "bulk_create": UsageRecord.objects}[step]
+    if keep_days or step != "bulk_create":
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, die)
+            with pytest.raises(KeyboardInterrupt):
+                usage.usage_collect()
+    for _ in range(2):
+        usage.usage_collect()
+    with pytest.raises(BusyError):  # 84 of 200 are used
+        quotas.quota_reserve(account, asked(alice, limits=Limits(max_tokens=120)))
+    quotas.quota_reserve(account, asked(alice, limits=Limits(max_tokens=110)))
+
+
 def test_nobody_s_requests_and_unreadable_accounts_are_in_no_ledger(
     queue: Queue, alice: Any
 ) -> None:
@@ -109,6 +149,21 @@ def test_the_ledger_goes_back_as_far_as_it_should(queue: Queue, alice: Any, sett
     run(queue, asked(alice))
     usage.usage_collect()
     assert UsageRecord.objects.count() == 2
+
+
+def test_a_purge_leaves_nothing_that_is_too_old(
+    queue: Queue, alice: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(queue, *(asked(alice) for _ in range(5)))
+    usage.usage_collect()
+    UsageRecord.objects.update(at=timezone.now() - dt.timedelta(days=8))
+    settings.USAGE_KEEP_DAYS = 7
+    monkeypatch.setattr(usage, "PURGE_ROWS", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(usage, "PURGE_BUDGET_S", -1.0)
+        assert usage.usage_purge() == 2  # and the next run goes on
+    assert usage.usage_purge() == 3
+    assert not UsageRecord.objects.exists()
 
 
 def test_hours_of_a_user_and_of_one_key(queue: Queue, alice: Any, bob: Any) -> None:
@@ -179,3 +234,20 @@ def test_how_many_tokens_are_expected(alice: Any, settings: Any) -> None:
     assert quotas.expected_tokens(embed) == 6
     rerank = RerankRequest(*base, query="x" * 8, documents=("x" * 8, "x" * 4))
     assert quotas.expected_tokens(rerank) == 5 + 4
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        ChatPrompt((Message("user", "x" * 400),)),
+        ChatPrompt((Message("assistant", reasoning="x" * 400),)),
+        ChatPrompt((Message("assistant", tool_calls=(ToolCall("", "", "x" * 400),)),)),
+        ChatPrompt((Message("tool", name="x" * 200, tool_call_id="x" * 200),)),
+        ChatPrompt((), tools_json="x" * 400),
+        ChatPrompt((), template_kwargs_json="x" * 400),
+        InfillPrompt("x" * 100, "x" * 100, "x" * 100, (InfillFile("x" * 50, "x" * 50),)),
+    ],
+)
+def test_all_that_a_prompt_says_is_expected(alice: Any, prompt: Prompt) -> None:
+    request = replace(asked(alice, limits=Limits(max_tokens=1)), prompt=prompt)
+    assert quotas.expected_tokens(request) == 101 + 1

@@ -9,9 +9,9 @@ from django.http import HttpRequest
 from inference.edge.embeddings.asking import utility_fields, vector_context
 from inference.edge.embeddings.inputs import texts_of
 from inference.edge.embeddings.schemas import RerankIn
-from inference.edge.prompt_bounds import refuse_too_much
+from inference.edge.prompt_bounds import refuse_so_many_chars
 from inference.edge.utilities import utility_answer
-from inference.protocol.requests import RerankRequest, TextPrompt
+from inference.protocol.requests import RerankRequest
 from inference.protocol.results import RerankResult
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError, TooLongError
@@ -28,8 +28,8 @@ async def answer(request: HttpRequest, body: RerankIn) -> dict[str, Any] | list[
         raise InvalidError('"query" must be provided as a string', param="query")
     context = await vector_context(request, body.model, "reranking")
     query, texts = valid_text(body.query), texts_of(body.texts_value, body.texts_name)
-    pairs = [TextPrompt(query + text) for text in texts]  # the query is read with each
-    refuse_too_much(pairs, 1, param=body.texts_name)
+    num_chars = len(query) * len(texts) + sum(map(len, texts))  # the query is read with each
+    refuse_so_many_chars(num_chars, 1, param=body.texts_name)
     asked = RerankRequest(
         **utility_fields(context, "rerank-"), query=query, documents=texts, truncates=body.truncate
     )

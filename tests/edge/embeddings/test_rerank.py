@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from inference.edge.embeddings.inputs import MAX_INPUTS
+from inference.edge.prompt_bounds import MAX_REQUEST_CHARS
 from tests.edge.wire import Wire
 from tests.fakes.inference_api import FakeInference
 
@@ -94,3 +96,21 @@ async def test_refused_by_name(engine: Use, wire: Wire, fields: dict[str, Any], 
     status, body = await post(wire, **fields)
     assert status == 400
     assert body["error"]["param"] == param
+
+
+async def test_a_long_query_is_refused_before_it_is_joined_to_each_text(
+    engine: Use, wire: Wire
+) -> None:
+    fake = engine()
+    query, texts = "q" * 20_000, ["a"] * MAX_INPUTS
+    tracemalloc.start()
+    try:
+        status, body = await post(wire, query=query, documents=texts)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (status, body["error"]["param"]) == (400, "documents")
+    assert f"has {MAX_INPUTS * 20_001} characters" in body["error"]["message"]
+    assert str(MAX_REQUEST_CHARS) in body["error"]["message"]
+    assert peak < MAX_INPUTS * 20_000 / 4
+    assert not fake.submitted
