@@ -12,8 +12,15 @@ from typing import Any
 import orjson
 import pydantic
 import structlog
-from django.core.exceptions import RequestDataTooBig
+from django.conf import settings
+from django.core.exceptions import (
+    BadRequest,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    TooManyFieldsSent,
+)
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
@@ -132,6 +139,14 @@ def add_handlers(api: NinjaAPI, shape: Shape) -> None:
             count_rejected(family_of(request.path_info), BODY_BOUND)
         return shape.plain(413, "the request body is too large", "")
 
+    def unreadable(request: HttpRequest, error: Any) -> HttpResponse:
+        """Django's findings where it looks for fields; their texts name its settings."""
+        text = "the form in the body can't be read"
+        if isinstance(error, TooManyFieldsSent):
+            most = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+            text = f"a form or query has at most {most} fields"
+        return expected(request, InvalidError(text))
+
     def database_away(request: HttpRequest, error: Any) -> HttpResponse:
         log.error("database_away", path=request.path, exc_info=error)
         return expected(request, UnavailableError(AWAY))
@@ -153,6 +168,7 @@ def add_handlers(api: NinjaAPI, shape: Shape) -> None:
         (HttpError, http),
         (Http404, absent),
         (RequestDataTooBig, too_big),
+        *((kind, unreadable) for kind in (SuspiciousOperation, BadRequest, MultiPartParserError)),
         (pydantic.ValidationError, unexpected_value),
         *((kind, database_away) for kind in DATABASE_AWAY),
         (Exception, unexpected),

@@ -20,6 +20,7 @@ from llamaweb.lib.errors import AuthenticationError, ForbiddenError
 from llamaweb.lib.session_key import is_session_key
 
 SCOPES: Final = frozenset({Scope.INFERENCE.value, Scope.MODELS_READ.value})
+SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS", "TRACE")
 SIGNED_OUT: Final = "the session is over; sign in again, or send an API key"
 NO_CSRF: Final = (
     "with a session in place of an API key, X-CSRFToken has to repeat the cookie "
@@ -39,11 +40,15 @@ def session_caller(request: HttpRequest) -> Caller:
         AuthenticationError: the session is over, or its user inactive.
         ForbiddenError: it changes something and doesn't prove that it comes from our own page.
         RequestDataTooBig: the body is over its bound.
+        SuspiciousOperation, BadRequest, MultiPartParserError: it is a form that can't be read.
     """
     request.session = SessionStore(request.COOKIES[settings.SESSION_COOKIE_NAME])
     user = get_user(request)
     if not isinstance(user, User) or not user.is_active:
         raise AuthenticationError(SIGNED_OUT)
+    # Our pages send the header; without it no form is looked at, which could be of any size.
+    if request.method not in SAFE_METHODS and settings.CSRF_HEADER_NAME not in request.META:
+        raise ForbiddenError(NO_CSRF)
     _ = request.body  # the check looks for a form in it, and would leave nothing of one with files
     if check_csrf(request) is not None:
         raise ForbiddenError(NO_CSRF)

@@ -119,6 +119,38 @@ def test_a_form_with_files_is_no_way_around(alice: User) -> None:
     assert browser(alice).post("/api/chat", form()).status_code == 400  # it is no JSON
 
 
+MANY_FIELDS = "&".join(f"a{n}=1" for n in range(settings.DATA_UPLOAD_MAX_NUMBER_FIELDS + 1))
+FORM, FILES = "application/x-www-form-urlencoded", "multipart/form-data"
+
+
+@pytest.mark.parametrize("path", WRITE)
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (MANY_FIELDS, FORM),
+        ("a=1", f"{FORM}; charset=latin-1"),
+        ("a", FILES),
+        ("a", f"{FILES}; boundary=é"),
+    ],
+)
+def test_a_form_that_can_not_be_read_is_the_clients_mistake(
+    alice: User, path: str, body: str, kind: str
+) -> None:
+    data = body.encode()
+    answers = [
+        browser(alice, csrf=csrf).post(path, data, content_type=kind) for csrf in (False, True)
+    ]
+    assert [answer.status_code for answer in answers] == [403, 400]
+    assert "form" in answers[1].content.decode()
+
+
+def test_a_query_of_too_many_fields_is_the_clients_mistake(alice: User) -> None:
+    response = browser(alice).get(f"/v1/stream?{MANY_FIELDS}")
+    assert response.status_code == 400
+    most = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+    assert f"at most {most} fields" in response.json()["error"]["message"]
+
+
 def test_requests_of_one_user_are_bounded_as_those_of_a_key(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
