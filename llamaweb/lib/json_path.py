@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 # Parts of a pydantic location that name a type of a union, not a field.
-_TYPE_LABEL_RE = re.compile(r"^(str|int|float|bool|none|bytes|.*[\[\]() ].*)$")
+_TYPE_LABELS = frozenset(
+    (
+        *("str", "int", "float", "bool", "none", "bytes"),
+        *("constrained-str", "constrained-int", "constrained-float"),
+    )
+)
+_LABEL_CHARS = "[]() "  # a label that has them says what is in the type
+MAX_NAME_CHARS = 100  # shown of each field: the names of some are the client's own
 
 
 def json_path(location: Sequence[str | int]) -> str | None:
@@ -16,9 +22,14 @@ def json_path(location: Sequence[str | int]) -> str | None:
     for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif not _TYPE_LABEL_RE.match(part):
-            path += f".{part}" if path else part
+        elif not _is_label(part):
+            name = part if len(part) <= MAX_NAME_CHARS else f"{part[:MAX_NAME_CHARS]}…"
+            path += f".{name}" if path else name
     return path or None
+
+
+def _is_label(part: str) -> bool:
+    return part in _TYPE_LABELS or any(char in part for char in _LABEL_CHARS)
 
 
 def first_finding(

@@ -34,7 +34,7 @@ _SAME_NAME: Final = (
     "mirostat_eta",
 )
 # Go's way to write a duration: "1h30m", "-1s", "0".
-_NUMBER: Final = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+_NUMBER: Final = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _DURATION_RE: Final = re.compile(rf"[+-]?(?:0|(?:{_NUMBER}(?:ns|us|µs|ms|s|m|h))+)")
 _NUMBER_RE: Final = re.compile(_NUMBER)
 

@@ -20,7 +20,11 @@ from inference.edge.wire_types import (
     WireSchema,
 )
 
-Duration: TypeAlias = StrictStr | Annotated[float, Field(allow_inf_nan=False, strict=True)]
+MAX_DURATION_CHARS = 64
+Duration: TypeAlias = (
+    Annotated[StrictStr, Field(max_length=MAX_DURATION_CHARS)]
+    | Annotated[float, Field(allow_inf_nan=False, strict=True)]
+)
 
 
 class OptionsIn(WireSchema):

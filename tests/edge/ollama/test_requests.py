@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.edge.ollama.options import asks_to_unload, generation_of
-from inference.edge.ollama.schemas import ChatIn, GenerateIn, OptionsIn
+from inference.edge.ollama.schemas import MAX_DURATION_CHARS, ChatIn, GenerateIn, OptionsIn
 from inference.edge.wire_types import MAX_INT32
 from inference.protocol.events import Failed
 from inference.protocol.params import ContextParams, Grammar, Limits, SamplingParams
@@ -261,6 +261,8 @@ async def test_what_can_not_be_done_is_refused(fake: FakeInference, ollama: Olla
     assert (await refused(ollama, CHAT, top_logprobs=3)).startswith("top_logprobs")
     assert (await refused(ollama, CHAT, top_logprobs=21, logprobs=True)).startswith("top_logprobs")
     assert (await refused(ollama, CHAT, keep_alive="soon")).startswith("keep_alive: ")
+    long = await refused(ollama, CHAT, keep_alive="1" * MAX_DURATION_CHARS + "s")
+    assert long == f"keep_alive: String should have at most {MAX_DURATION_CHARS} characters"
     assert not fake.submitted
 
 
@@ -361,7 +363,7 @@ async def test_an_answer_that_was_begun_is_continued(fake: FakeInference, ollama
     ("keep_alive", "unloads"),
     [
         *((value, True) for value in (0, 0.0, "0", "0s", "0m0s")),
-        *((value, False) for value in (None, -1, 300, "5m", "-1s", "1h30m", "1.5h", ".5s")),
+        *((value, False) for value in (None, -1, 300, "5m", "-1s", "1h30m", "1.5h", "1.h", ".5s")),
     ],
 )
 def test_keep_alive(keep_alive: Any, unloads: bool) -> None:
