@@ -1,4 +1,4 @@
-"""How much text there is in a prompt, for bounds and estimates made before anybody counts tokens."""
+"""How much text there is in a prompt, for bounds and estimates before anybody counts tokens."""
 
 from __future__ import annotations
 
