@@ -1,13 +1,14 @@
 """The usage ledger, written in batches by a job from what the queue keeps of each end.
 
-A batch may be read twice (the job was killed): a generation has one record all the same, and its
-tokens are settled once.
+A batch may be read twice (the job was killed, between any two steps): a generation has one record
+all the same, and its tokens are settled once.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -26,7 +27,8 @@ from llamaweb.accounts.limits.counters import DAY_HOURS, HOUR_S, Of, Subject, se
 
 BATCH: Final = 500
 MAX_BATCHES: Final = 20  # of a model in one run; the next one goes on
-PURGE_ROWS: Final = 5000  # in one run
+PURGE_ROWS: Final = 5000  # removed at a time
+PURGE_BUDGET_S: Final = 300.0  # of one run; the next one goes on
 CHAT: Final = "chat"  # the family of the browser's chats, for which nothing is reserved
 
 log = logging.getLogger(__name__)
@@ -57,13 +59,13 @@ def _write(model: str, entries: Sequence[UsageEntry]) -> int:
             log.warning("an end without a readable account is in no ledger")
             continue
         records[entry.generation_id] = _record(model, entry, account)
-    known = UsageRecord.objects.filter(generation_id__in=records)
-    for generation_id in known.values_list("generation_id", flat=True):
-        del records[generation_id]
+    rows = UsageRecord.objects.filter(generation_id__in=records)
+    known = set(rows.values_list("generation_id", flat=True))
+    new = [record for record in records.values() if record.generation_id not in known]
     if settings.USAGE_KEEP_DAYS:
-        UsageRecord.objects.bulk_create(records.values(), ignore_conflicts=True)
-    _settle(records.values())
-    return len(records)
+        UsageRecord.objects.bulk_create(new, ignore_conflicts=True)
+    _settle(records.values())  # who wrote the known ones may not have come so far
+    return len(new)
 
 
 def _record(model: str, entry: UsageEntry, account: Account) -> UsageRecord:
@@ -127,5 +129,12 @@ def usage_hours(subject: Subject, of: Of) -> Mapping[int, int]:
 def usage_purge() -> int:
     """Remove records that are older than LLAMAWEB_USAGE_KEEP_DAYS; returns how many."""
     oldest = timezone.now() - dt.timedelta(days=settings.USAGE_KEEP_DAYS)
-    old = UsageRecord.objects.filter(at__lt=oldest).order_by("at").values("pk")[:PURGE_ROWS]
-    return UsageRecord.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()[0]
+    old = UsageRecord.objects.filter(at__lt=oldest).order_by("at")
+    until_ts = time.monotonic() + PURGE_BUDGET_S
+    num_gone = 0
+    while ids := list(old.values_list("pk", flat=True)[:PURGE_ROWS]):
+        num_gone += UsageRecord.objects.filter(pk__in=ids).delete()[0]
+        if time.monotonic() > until_ts:
+            log.warning("the ledger's purge ran out of time; the next one goes on")
+            break
+    return num_gone

@@ -242,6 +242,7 @@ def test_what_nothing_was_kept_for_counts_only_where_it_should(
     assert not settle(subject, bounds, "never kept", tokens=50)
     assert keep(subject, bounds, "a", 10).remaining == 90
     assert settle(subject, bounds, "a chat", tokens=50, always=True)
+    assert not settle(subject, bounds, "a chat", tokens=50, always=True)  # once
     assert keep(subject, bounds, "a", 10).remaining == 40
 
 
@@ -251,6 +252,7 @@ def test_keys_carry_the_prefix_and_an_expiry_and_stay_small(subject: Subject, cl
         ask(subject, bounds)
         keep(subject, bounds, f"g{number}")
         settle(subject, bounds, f"g{number}", tokens=1)
+        settle(subject, bounds, f"a chat {number}", tokens=1, always=True)
         clock.s += 10.0
     with Redis.from_url(settings.REDIS_URL, decode_responses=True) as client:
         found = [name for name in subject.keys if client.exists(name)]

@@ -63,7 +63,9 @@ class Subject:
             whose = f"user:{self.user_id}"
         base = f"{settings.REDIS_PREFIX}limits:{{{whose}}}:"
         key = f"{base}key:{self.key_id}"
-        return f"{key}:rate", f"{base}tokens", f"{key}:tokens", f"{base}open"
+        names = ("tokens", "open", "settled")
+        tokens, is_open, settled = (base + name for name in names)
+        return f"{key}:rate", tokens, f"{key}:tokens", is_open, settled
 
 
 def offset_s() -> float:
@@ -123,7 +125,7 @@ def settle(
     subject: Subject, bounds: Bounds, generation_id: str, *, tokens: int, always: bool = False
 ) -> bool:
     """Count what a generation really used in place of what was kept for it; False: it was settled
-    before. `always`: count it though nothing was kept for it."""
+    before. `always`: count it though nothing was kept for it, once in a day."""
     args = (generation_id, tokens, "1" if always else "0")
     return bool(_run("settle", subject, bounds, *args))
 

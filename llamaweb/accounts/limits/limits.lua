@@ -4,6 +4,7 @@
 -- KEYS[2] tokens of the user, KEYS[3] of the key: hashes, m<bucket> of ten seconds, h<bucket> of an
 --         hour; `known` once they hold what the usage ledger says
 -- KEYS[4] what is open: a hash, id -> "tokens:until ms:1 if an answer:key"
+-- KEYS[5] what was settled though nothing was reserved: a sorted set, id by ms until it is forgotten
 -- ARGV[1] what to do; ARGV[2] bounds as JSON; ARGV[3] milliseconds added to the server's clock (tests)
 -- ARGV[4…] its own
 --
@@ -11,13 +12,14 @@
 -- what was reserved for it, until it is settled or its time is over.
 
 local CFG = cjson.decode(ARGV[2])
-local RATE, USER, KEY, OPEN = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local RATE, USER, KEY, OPEN, SETTLED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local WINDOWS = {
   minute = { letter = 'm', size = 10000, count = 6 },
   day = { letter = 'h', size = 3600000, count = 24 },
 }
 local KEPT_MS = 26 * 3600000
 local MOST_FIELDS = 64
+local MOST_SETTLED = 1024 -- the latest; who settles again does it at once, or after a restart
 local SOON_MS = 2000 -- until something that is open may have ended
 
 local time = redis.call('TIME')
@@ -169,11 +171,20 @@ function act.reserve()
   return { 'ok', 0, least(user + tokens, key + tokens) }
 end
 
+-- whether `id` is settled for the first time
+local function settle_first(id)
+  redis.call('ZREMRANGEBYSCORE', SETTLED, '-inf', int(NOW))
+  if redis.call('ZADD', SETTLED, 'NX', int(NOW + KEPT_MS), id) == 0 then return false end
+  redis.call('ZREMRANGEBYRANK', SETTLED, 0, -MOST_SETTLED - 1)
+  redis.call('PEXPIRE', SETTLED, KEPT_MS)
+  return true
+end
+
 -- ARGV: id, tokens, "1" if they count though nothing was reserved for them
 -- returns 1 if they were counted now
 function act.settle()
   local was_open = redis.call('HDEL', OPEN, ARGV[4])
-  if was_open == 0 and ARGV[6] ~= '1' then return 0 end
+  if was_open == 0 and not (ARGV[6] == '1' and settle_first(ARGV[4])) then return 0 end
   add(USER, tonumber(ARGV[5]))
   if CFG.key ~= '0' then add(KEY, tonumber(ARGV[5])) end
   return 1
