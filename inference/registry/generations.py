@@ -18,12 +18,14 @@ from django.utils import timezone
 
 from inference import bus
 from inference.models import Generation
-from inference.protocol.codec import decode_request, encode_request
+from inference.protocol.accounts import Account
+from inference.protocol.codec import DecodeError, decode_request, encode_request
 from inference.protocol.events import Cancelled, Entry, Failed, Finished, Snapshot
 from inference.protocol.fold import EMPTY, fold, runs_of
 from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import START, Position, Queue
 from inference.registry.response_log import cuts_of
+from inference.registry.standing import Standing, standings_lost
 from inference.response_models import StoredResponse
 from llamaweb.lib.errors import BusyError, InvalidError, NotFoundError, UnavailableError
 
@@ -207,22 +209,25 @@ def _without_nul(text: str) -> str:
 def generation_sweep(now: datetime | None = None) -> dict[str, int]:
     """Bring open rows and the queue together again; run every few seconds and at start.
 
-    Submits what was committed but isn't queued, stores what ended unseen, and interrupts what
-    outlived its deadline without anybody knowing of it.
+    Submits what was committed but isn't queued, stores what ended unseen, cancels responses that
+    whoever asked may not have any more, and interrupts what outlived its deadline without anybody
+    knowing of it.
     """
     now = now or timezone.now()
     until_ts = time.monotonic() + SWEEP_BUDGET_S
     queue = bus.sync_queue()
-    done = {"submitted": 0, "stored": 0, "interrupted": 0}
+    done = {"submitted": 0, "stored": 0, "interrupted": 0, "cancelled": 0}
     for model in queue.models():
         queue.reap(model)
-    for generation in _open_rows():
+    rows = _open_rows()
+    lost = _lost(rows)
+    for generation in rows:
         if time.monotonic() > until_ts:
             log.warning("the sweep ran out of time; the next one goes on")
             break
         _sweep_cursor.passed(generation)
         try:
-            what = _sweep_row(queue, generation, now)
+            what = _sweep_row(queue, generation, now, is_lost=generation.id in lost)
         except UnavailableError:
             raise
         except Exception:
@@ -233,13 +238,38 @@ def generation_sweep(now: datetime | None = None) -> dict[str, int]:
     return done
 
 
-def _sweep_row(queue: Queue, generation: Generation, now: datetime) -> str | None:
+def _lost(rows: list[Generation]) -> set[str]:
+    """Ids of those responses that whoever asked may not have any more: the web process that looked
+    after them may be gone. Of chats the turns are looked after."""
+    found = StoredResponse.objects.filter(generation_id__in=[row.id for row in rows])
+    responses = set(found.values_list("generation_id", flat=True))
+    asked: dict[str, Standing] = {}
+    for row in rows:
+        account = _account(row) if row.id in responses else None
+        if account is not None:
+            asked[row.id] = Standing(account.user_id, account.key_id, row.model_name)
+    lost = standings_lost(set(asked.values())) if asked else set()
+    return {row_id for row_id, standing in asked.items() if standing in lost}
+
+
+def _account(generation: Generation) -> Account | None:
+    try:
+        return Account.read(decode_request(generation.request).account)
+    except DecodeError:
+        log.warning("the request of generation %s can't be read", generation.id)
+        return None
+
+
+def _sweep_row(queue: Queue, generation: Generation, now: datetime, *, is_lost: bool) -> str | None:
     """Bring one open row and the queue together; returns what was done."""
     status = queue.status(generation.model_name, generation.id)
     if status is None:
-        return _sweep_missing(generation, now)
+        return _sweep_missing(generation, now, is_lost=is_lost)
     if status.state == "ended":
         return "stored" if generation_finalise(generation.id) else None
+    if is_lost and status.cancel_requested is None:
+        queue.cancel(generation.model_name, generation.id, "owner")
+        return "cancelled"
     if generation.missing_since is not None:
         Generation.objects.filter(id=generation.id).update(missing_since=None)
     return None
@@ -272,8 +302,9 @@ def _open_rows() -> list[Generation]:
     return list(rows[: settings.SWEEP_LIMIT])
 
 
-def _sweep_missing(generation: Generation, now: datetime) -> str:
-    """The queue doesn't know this one: submit it, after a grace if it may have run already."""
+def _sweep_missing(generation: Generation, now: datetime, *, is_lost: bool) -> str:
+    """The queue doesn't know this one: submit it, after a grace if it may have run already, or end
+    it if it `is_lost` to whoever asked."""
     request = decode_request(generation.request)
     assert isinstance(request, GenerateRequest)
     if now.timestamp() > request.deadline_at:
@@ -288,6 +319,10 @@ def _sweep_missing(generation: Generation, now: datetime) -> str:
         missing_since=now
     )
     since = now if first else (generation.missing_since or now)
-    if now - since >= timedelta(seconds=MISSING_GRACE_S):
-        generation_submit_committed(request)
+    if now - since < timedelta(seconds=MISSING_GRACE_S):
+        return "submitted"
+    if is_lost:
+        generation_store(generation.id, Snapshot(0, terminal=Cancelled("owner")))
+        return "cancelled"
+    generation_submit_committed(request)
     return "submitted"

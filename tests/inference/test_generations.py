@@ -10,7 +10,9 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from inference.models import Generation
+from inference.models import Generation, ModelConfig, StoredResponse
+from inference.protocol.accounts import Account
+from inference.protocol.codec import decode_request
 from inference.protocol.events import (
     CallRef,
     Cancelled,
@@ -22,8 +24,11 @@ from inference.protocol.events import (
     Terminal,
     Usage,
 )
+from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import Append, Queue
 from inference.registry import generations
+from llamaweb.accounts.models import ApiKey
+from llamaweb.accounts.services import api_key_create, api_key_revoke
 from llamaweb.lib.errors import BusyError, InvalidError, NotFoundError
 from tests.inference.conftest import owned
 
@@ -133,6 +138,48 @@ def test_the_sweep_submits_what_the_queue_lost_after_a_grace(
     generations.generation_sweep(later)
     row.refresh_from_db()
     assert row.missing_since is None
+
+
+@pytest.mark.parametrize("is_queued", [True, False], ids=["running", "lost by the queue"])
+def test_the_sweep_ends_the_response_of_a_revoked_key(
+    queue: Queue, alice: Any, is_queued: bool
+) -> None:
+    """The web process that looked after it is gone."""
+    ModelConfig.objects.create(name="mock", is_default=True)
+    keys = [api_key_create(user=alice, name=name)[0] for name in ("revoked", "good")]
+    revoked, good = rows = [response(alice, key) for key in keys]
+    for row in rows if is_queued else ():
+        request = decode_request(row.request)
+        assert isinstance(request, GenerateRequest)
+        assert generations.generation_submit_committed(request) is not None
+    queue.claim("mock", "e", slots=9, idle=True)
+    api_key_revoke(key=keys[0])
+    now = timezone.now()
+    for seconds in (0.0, generations.MISSING_GRACE_S):
+        done = generations.generation_sweep(now + timedelta(seconds=seconds))
+    assert done["cancelled"] == (0 if is_queued else 1)  # it is told once
+    status = queue.status("mock", good.id)
+    assert status is not None
+    assert status.cancel_requested is None
+    status = queue.status("mock", revoked.id)
+    revoked.refresh_from_db()
+    if is_queued:
+        assert status is not None
+        assert status.cancel_requested == "owner"
+    else:
+        assert status is None
+        assert (revoked.state, revoked.finish_reason) == ("cancelled", "cancelled")
+
+
+def response(owner: Any, key: ApiKey) -> Generation:
+    """The row of a response's generation that isn't queued."""
+    request = owned(owner, account=Account(owner.pk, key.pk, "responses").text())
+    row = generations.generation_record(owner=owner, request=request)
+    now = timezone.now()
+    StoredResponse.objects.create(
+        id=row.id, owner=owner, generation=row, root_id=row.id, created_at=now, used_at=now
+    )
+    return row
 
 
 def test_the_sweep_interrupts_what_nobody_knows_past_its_deadline(
