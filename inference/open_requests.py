@@ -63,7 +63,8 @@ class OpenRequests:
         self._settling: set[asyncio.Task[None]] = set()
 
     async def reserve(self, request: EngineRequest) -> None:
-        """Keep what `request` may use at most, if its account is limited.
+        """Keep what `request` may use at most, if its account is limited; nothing when who
+        waits for it is cancelled.
 
         Raises:
             BusyError: a limit is reached.
@@ -71,7 +72,14 @@ class OpenRequests:
         """
         account = Account.read(request.account)
         if account is not None and quotas.has_quota():
-            await in_database(quotas.quota_reserve)(account, request)
+            kept = asyncio.create_task(_reserve(account, request), name="reserve")
+            self._settling.add(kept)
+            kept.add_done_callback(self._settling.discard)
+            try:
+                await asyncio.shield(kept)
+            except asyncio.CancelledError:  # the thread goes on all the same
+                kept.add_done_callback(lambda task: self._undo(task, request))
+                raise
 
     def hold(self, request: EngineRequest) -> None:
         """It is submitted."""
@@ -117,6 +125,10 @@ class OpenRequests:
                 await asyncio.wait({task}, timeout=CLOSE_S)
         self._task = None
 
+    def _undo(self, reserving: asyncio.Task[None], request: EngineRequest) -> None:
+        if not reserving.cancelled() and reserving.exception() is None:
+            self.refused(request)
+
     def _settle_soon(self, account: Account, generation_id: str, tokens: int) -> None:
         if quotas.has_quota():
             task = asyncio.create_task(_settle(account, generation_id, tokens), name="settle")
@@ -154,6 +166,10 @@ class OpenRequests:
         for one in list(self._open.values()) if lost else ():
             if one.standing in lost:
                 await self._cancel(one.model, one.generation_id, "owner")
+
+
+async def _reserve(account: Account, request: EngineRequest) -> None:
+    await in_database(quotas.quota_reserve)(account, request)
 
 
 async def _settle(account: Account, generation_id: str, tokens: int) -> None:

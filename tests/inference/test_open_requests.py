@@ -4,6 +4,7 @@ what it used takes the place of what was reserved."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from inference.protocol.accounts import Account
 from inference.protocol.events import Cancelled, Finished, Started, Usage
 from inference.protocol.params import Limits
 from inference.queues.contract import Append, Position, Queue
-from inference.registry import standing
+from inference.registry import quotas, standing
 from llamaweb.accounts.database import in_database
 from llamaweb.accounts.limits.bounds import Allowance, allowance_here
 from llamaweb.accounts.models import ApiKey
@@ -129,6 +130,40 @@ async def test_a_refusal_of_the_queue_gives_back_what_was_reserved(
     with pytest.raises(BusyError) as caught:
         await api.generation_submit(huge)
     assert caught.value.reason == "owner_queue_bytes"
+
+    async def submitted() -> bool:
+        try:
+            await api.generation_submit(owned(key.user, account=account, on_finish=None))
+        except BusyError:
+            return False
+        return True
+
+    await until_true(submitted)
+
+
+@pytest.mark.usefixtures("_closing", "queue")
+async def test_who_leaves_while_it_is_reserved_keeps_nothing(
+    key: ApiKey, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.USER_STREAMS = 1
+    account = Account(key.user.pk, key.pk, "openai").text()
+    began, goes_on = threading.Event(), threading.Event()
+    reserve = quotas.quota_reserve
+
+    def slow(*args: Any) -> None:
+        reserve(*args)
+        began.set()
+        assert goes_on.wait(WAIT_S)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(quotas, "quota_reserve", slow)
+        request = owned(key.user, account=account, keep=False, on_finish=None)
+        asking = asyncio.create_task(api.generation_submit(request))
+        await until(began.is_set)
+        asking.cancel()
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
 
     async def submitted() -> bool:
         try:
