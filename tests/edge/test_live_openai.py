@@ -94,7 +94,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     }
     with Stack(tmp_path_factory.mktemp("openai") / "data", env=env) as stack:
         stack.wait_ready()
-        yield Server(stack)
+        server = Server(stack)
+        yield server
+        server.client.close()
 
 
 def text_of(chunks: list[Any]) -> str:

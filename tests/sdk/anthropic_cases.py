@@ -13,6 +13,7 @@ import httpx2 as httpx
 import pytest
 from anthropic import Anthropic
 
+from tests.sdk.opened import opened
 from tests.stack import ROOT, Stack
 
 CLIENT_TIMEOUT_S = 30.0
@@ -34,7 +35,9 @@ ANY_TEXT = "ok 😺 漢字 é\ndata: x\r\u2028y"
 
 
 def _client(stack: Stack, **auth: Any) -> Anthropic:
-    return Anthropic(base_url=stack.base_url, max_retries=0, timeout=CLIENT_TIMEOUT_S, **auth)
+    return opened(
+        Anthropic(base_url=stack.base_url, max_retries=0, timeout=CLIENT_TIMEOUT_S, **auth)
+    )
 
 
 def _asked(text: str, **fields: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.sdk.opened import close_all
 from tests.stack import Stack
 
 pytest.register_assert_rewrite(
@@ -23,6 +24,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         made.wait_ready()
         made.create_admin("alice")
         yield made
+        close_all()
 
 
 @pytest.fixture(scope="module")

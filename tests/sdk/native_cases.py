@@ -10,6 +10,7 @@ import openai
 import pytest
 from openai import OpenAI
 
+from tests.sdk.opened import opened
 from tests.stack import Stack
 
 TIMEOUT_S = 30.0
@@ -79,7 +80,7 @@ def test_no_route_is_open(stack: Stack, path: str) -> None:
 
 
 def test_older_completions_of_the_official_client(stack: Stack, key: str) -> None:
-    client = OpenAI(base_url=f"{stack.base_url}/v1", api_key=key, max_retries=0)
+    client = opened(OpenAI(base_url=f"{stack.base_url}/v1", api_key=key, max_retries=0))
     whole = client.completions.create(model="mock", prompt="Hi", echo=True, temperature=0)
     assert whole.choices[0].text == "HiHi"
     logprobs = (

@@ -14,6 +14,7 @@ import pytest
 from openai import OpenAI
 from pydantic import BaseModel
 
+from tests.sdk.opened import opened
 from tests.stack import ROOT, Stack
 
 NODE_SCRIPT = Path(__file__).with_name("responses.mjs")
@@ -36,7 +37,8 @@ class Place(BaseModel):
 @pytest.fixture(scope="module")
 def responses(stack: Stack, key: str) -> Any:
     """The client's side of the API."""
-    return OpenAI(base_url=f"{stack.base_url}/v1", api_key=key, max_retries=0, timeout=30).responses
+    url = f"{stack.base_url}/v1"
+    return opened(OpenAI(base_url=url, api_key=key, max_retries=0, timeout=30)).responses
 
 
 def test_responses_whole_and_streamed(responses: Any) -> None:

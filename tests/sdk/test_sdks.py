@@ -10,6 +10,7 @@ from tests.sdk.embeddings_cases import *  # noqa: F403
 from tests.sdk.limits_cases import *  # noqa: F403
 from tests.sdk.native_cases import *  # noqa: F403
 from tests.sdk.ollama_cases import *  # noqa: F403
+from tests.sdk.opened import opened
 from tests.sdk.responses_cases import *  # noqa: F403
 from tests.stack import Stack
 
@@ -17,5 +18,5 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
 
 
 def test_models_are_listed_for_whoever_has_a_key(stack: Stack, key: str) -> None:
-    client = OpenAI(base_url=f"{stack.base_url}/v1", api_key=key, max_retries=0)
+    client = opened(OpenAI(base_url=f"{stack.base_url}/v1", api_key=key, max_retries=0))
     assert [model.id for model in client.models.list()] == ["mock"]
