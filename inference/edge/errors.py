@@ -57,6 +57,7 @@ STATUS_AND_TYPE: tuple[tuple[type[LlamawebError], int, str], ...] = (
 # Bounds of the whole server, not of this caller: nothing the caller did was too much.
 SERVER_BOUNDS = frozenset({"queue_full", "memory", "engine_busy"})
 ENGINE_RETRY_S = 1.0
+TOO_LONG_REASON = "context_length_exceeded"  # clients look for OpenAI's word in the body
 TYPE_BY_STATUS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -86,7 +87,8 @@ def error_reply(error: LlamawebError) -> ErrorReply:
     more: dict[str, Any] = {}
     param: str | None = None
     if isinstance(error, TooLongError):
-        more = {"n_prompt_tokens": error.prompt_tokens, "n_ctx": error.max_context}
+        numbers = {"n_prompt_tokens": error.prompt_tokens, "n_ctx": error.max_context}
+        more = {"reason": TOO_LONG_REASON, **numbers}
         param = error.param
     elif isinstance(error, InvalidError):
         param = error.param
@@ -99,6 +101,9 @@ def error_reply(error: LlamawebError) -> ErrorReply:
         headers["WWW-Authenticate"] = 'Bearer realm="llamaweb"'
     elif isinstance(error, UnavailableError):
         headers["Retry-After"] = "1"
+    # What is over at its own deadline would be so again.
+    if status >= 500 and (not error.retryable or isinstance(error, DeadlineError)):
+        headers["X-Should-Retry"] = "false"  # the official clients would
     message = _with_field(error.message, param)
     body = error_body(status, message, type_=kind, param=param, **more)
     return ErrorReply(status, body, headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -60,6 +61,28 @@ async def test_later_it_travels_in_the_stream(
     assert not got.is_done
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("end", "should"),
+    [
+        (Failed("not_supported", "no"), "false"),
+        (Failed("deadline_exceeded", "no", retryable=True), "false"),
+        (Failed("engine_failed", "no"), None),
+        (Failed("model_unavailable", "no"), None),
+        (Failed("busy", "no", retryable=True), None),
+        (Failed("invalid_request", "no"), None),
+    ],
+)
+async def test_what_nobody_should_try_again_says_so(
+    says: Says, wire: Wire, end: Event, should: str | None, stream: bool
+) -> None:
+    """The official clients try everything from 500 on again."""
+    says(end)
+    fields = {"prompt": "Hello", "stream": stream}
+    response = await wire.raw(TEXT, json.dumps(fields).encode())
+    assert response.headers.get("X-Should-Retry") == should
+
+
 async def test_p11_both_numbers(says: Says, wire: Wire) -> None:
     says(TOO_LONG)
     _, body = await wire.post(CHAT)
@@ -68,9 +91,16 @@ async def test_p11_both_numbers(says: Says, wire: Wire) -> None:
         "message": TOO_LONG.message,
         "type": "exceed_context_size_error",
         "param": None,
+        "reason": "context_length_exceeded",
         "n_prompt_tokens": 5012,
         "n_ctx": 256,
     }
+
+
+async def test_p11_clients_find_the_word_in_streams_too(says: Says, wire: Wire) -> None:
+    says(STARTED, delta("x"), TOO_LONG)
+    error = (await wire.stream(CHAT)).data[-1]["error"]
+    assert (error["code"], error["reason"]) == (400, "context_length_exceeded")
 
 
 async def test_a_number_that_was_not_counted_to_the_end_says_so(says: Says, wire: Wire) -> None:

@@ -33,12 +33,9 @@ def error_body(status: int, message: str, request_id: str = "") -> dict[str, Any
 def anthropic_reply(error: LlamawebError) -> ErrorReply:
     """The answer to an expected error."""
     reply = error_reply(error)
-    headers = dict(reply.headers)
-    if reply.status >= 500 and not error.retryable:
-        headers["X-Should-Retry"] = "false"  # the official clients would
     body = error_body(reply.status, _message(error))
     body["error"] |= busy_fields(error)
-    return ErrorReply(reply.status, body, headers)
+    return ErrorReply(reply.status, body, reply.headers)
 
 
 def _message(error: LlamawebError) -> str:

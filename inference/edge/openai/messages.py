@@ -67,7 +67,7 @@ def _message(message: MessageIn, path: str) -> Message:
     if role == "assistant":
         calls = _calls(message, path)
         content = message.refusal if content is None else content
-    if content is None and not calls:
+    if content is None and not (role == "assistant" and _is_answer(message)):
         what = "'content' or 'tool_calls'" if role == "assistant" else "'content'"
         raise InvalidError(f"{role} message must contain {what}", param=f"{path}.content")
     kinds = ANSWER_KINDS if role == "assistant" else TEXT_KINDS
@@ -80,6 +80,12 @@ def _message(message: MessageIn, path: str) -> Message:
         tool_call_id=message.tool_call_id if role == "tool" else None,
         name=message.name,
     )
+
+
+def _is_answer(message: MessageIn) -> bool:
+    """Whether it says anything without content: what streams were joined to has null there."""
+    calls = (message.tool_calls, message.function_call)
+    return bool(message.reasoning_content) or any(call is not None for call in calls)
 
 
 def _content(content: Any, kinds: Mapping[str, str], path: str) -> str:
