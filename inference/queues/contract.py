@@ -335,7 +335,8 @@ class Queue(Protocol):
 
         Order: handed-back and requeued ones first, then interactive round-robin by owner, then
         background likewise. A request to be run alone is given only to an `idle` engine, as the
-        only claim. Cancelled, expired and readerless requests met on the way end here.
+        only claim; while it is next, an engine with slots that holds no answers gets nothing, to
+        become idle. Cancelled, expired and readerless requests met on the way end here.
         """
         ...
 

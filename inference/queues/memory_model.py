@@ -159,13 +159,17 @@ class Model:
         self, engine_id: str, slots: int, idle: bool, utilities: int, now: int
     ) -> tuple[Claim, ...]:
         """Lease what is next; see `Queue.claim`."""
-        running = self.in_state("running")
-        if any(item.alone and item.engine == engine_id for item in running):
+        held = [item for item in self.in_state("running") if item.engine == engine_id]
+        if any(item.alone for item in held):
             slots = 0
-        suspect = self._suspect_next()
-        if suspect is not None and idle and slots > 0:
+        suspect = self._suspect_next() if slots > 0 else None
+        if suspect is not None and idle:
             self.dequeue(suspect)
             return (self._give(suspect, engine_id, now, alone=True),)
+        if suspect is not None and all(item.lane == "utility" for item in held):
+            # While answers are written the engine won't be idle anyhow; then what needs no slot
+            # has to run dry, or whoever asks for vectors all the time keeps the suspect out.
+            utilities = 0
         found = [
             self.waiting.lanes["utility"].pop() for _ in range(min(utilities, UTILITIES_A_CLAIM))
         ]

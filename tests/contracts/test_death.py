@@ -58,14 +58,39 @@ def test_a_suspect_runs_alone_on_an_idle_engine(bench: Bench) -> None:
         if _ + 1 < bench.config.max_deaths:
             assert bench.claimed_ids() == ["bad"]
     bench.submit("good")
-    bench.queue.submit(bench.utility("u"))
-    assert bench.claimed_ids(4, idle=False) == ["u"]
     (claim,) = bench.claim(4, idle=True)
     assert claim.request.generation_id == "bad"
     assert claim.alone
     # while it runs its engine takes nobody else in; another one does
     assert bench.claimed_ids(4, idle=False) == []
     assert bench.claimed_ids(4, "e2") == ["good"]
+
+
+def test_a_suspect_comes_though_vectors_are_asked_for_all_the_time(bench: Bench) -> None:
+    bench.start("bad")
+    for count in range(bench.config.max_deaths):
+        bench.queue.engine_gone(MODEL, "e1")
+        if count + 1 < bench.config.max_deaths:
+            assert bench.claimed_ids() == ["bad"]
+    bench.queue.submit(bench.utility("u1"))
+    assert bench.claimed_ids(0, idle=False) == ["u1"]  # there is no slot for it anyhow
+    bench.queue.submit(bench.utility("u2"))
+    assert bench.claimed_ids(4, idle=False) == []  # what is held runs dry
+    assert bench.claimed_ids(4, idle=True) == ["bad"]
+    assert bench.claimed_ids(4, idle=False) == ["u2"]
+
+
+def test_requests_without_a_slot_go_on_while_a_suspect_waits_for_an_answer(bench: Bench) -> None:
+    bench.submit("good", "bad")
+    bench.claimed_ids(1, "e2")
+    bench.claimed_ids(1, "e1")
+    for count in range(bench.config.max_deaths):
+        bench.queue.engine_gone(MODEL, "e1")
+        if count + 1 < bench.config.max_deaths:
+            assert bench.claimed_ids() == ["bad"]
+    bench.queue.submit(bench.utility("u"))
+    assert bench.claimed_ids(3, "e1", idle=False) == []
+    assert bench.claimed_ids(3, "e2", idle=False) == ["u"]
 
 
 def test_one_death_too_many_is_the_end(bench: Bench) -> None:

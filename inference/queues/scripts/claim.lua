@@ -72,16 +72,25 @@ local function suspect(id)
   return tonumber(redis.call('HGET', generation(id), 'deaths')) >= CFG.max_deaths
 end
 
+local holds_answers = false
 for _, id in ipairs(redis.call('ZRANGE', RUNNING, 0, -1)) do
-  local g = redis.call('HMGET', generation(id), 'engine', 'alone')
-  if g[1] == engine and g[2] == '1' then slots = 0 end
+  local g = redis.call('HMGET', generation(id), 'engine', 'alone', 'lane')
+  if g[1] == engine then
+    if g[2] == '1' then slots = 0 end
+    if g[3] ~= 'utility' then holds_answers = true end
+  end
 end
 
 local first = redis.call('ZRANGE', FRONT, 0, 0)[1]
-if first and idle and slots > 0 and suspect(first) then
+local is_suspect_next = first and slots > 0 and suspect(first)
+if is_suspect_next and idle then
   give(first, true)
 else
-  for _ = 1, tonumber(ARGV[8]) do
+  -- While answers are written the engine won't be idle anyhow; then what needs no slot has to run
+  -- dry, or whoever asks for vectors all the time keeps the suspect out.
+  local utilities = tonumber(ARGV[8])
+  if is_suspect_next and not holds_answers then utilities = 0 end
+  for _ = 1, utilities do
     if not give_from('utility') then break end
   end
   while slots > 0 do
