@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -24,6 +25,18 @@ CHARS_PER_TOKEN: Final = 64  # of a text that may be cut, so much for each token
 QUERY, DOCUMENT = "{query}", "{document}"
 
 Input: TypeAlias = TextPrompt | TokenPrompt | MixedPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A rerank template with its query: token ids up to the last control token before the document,
+    the text from there to it, and likewise behind it. What people wrote is never read for control
+    tokens; together with the plain words around it, it becomes the tokens that the whole would."""
+
+    front: tuple[int, ...]
+    before: str
+    after: str
+    back: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +171,7 @@ class VectorPipeline:
         if not request.documents:
             raise InvalidError("documents must not be empty", param="documents")
         if self.info.pair_template:
-            return tuple(
-                self._in_words(request, document, f"documents[{index}]")
-                for index, document in enumerate(request.documents)
-            )
+            return self._in_words(request)
         query = self._tokens(request.query, "query", truncates=False, parse_special=False)
         before = (*self.info.front, *query, *self.info.between)
         self._check_len(len(before) + len(self.info.back), "query")
@@ -180,19 +190,61 @@ class VectorPipeline:
         self._check_len(len(tokens), path)
         return tokens
 
-    def _in_words(self, request: RerankRequest, document: str, path: str) -> tuple[int, ...]:
-        """A pair in the model's own words; a document that may be cut loses tokens at its end."""
-        tokens = self._written(request.query, document, path)
-        over = len(tokens) - self.info.max_input_len
-        if over > 0 and request.truncates:
-            whole = self._tokens(document, path, truncates=True, parse_special=False)
-            left = whole[: max(0, len(whole) - over)]
-            text = b"".join(map(self.tokenizer.piece, left)).decode("utf-8", "ignore")
-            tokens = self._written(request.query, text, path)
-        self._check_len(len(tokens), path)
-        return tokens
+    def _in_words(self, request: RerankRequest) -> tuple[tuple[int, ...], ...]:
+        """Pairs in the model's own words; a document that may be cut loses tokens at its end."""
+        words = self._words(request.query)
+        bare = self._tokens(
+            words.before + words.after, "query", truncates=False, parse_special=False
+        )
+        self._check_len(len(words.front) + len(bare) + len(words.back), "query")
+        return tuple(
+            self._written(words, document, f"documents[{index}]", truncates=request.truncates)
+            for index, document in enumerate(request.documents)
+        )
 
-    def _written(self, query: str, document: str, path: str) -> tuple[int, ...]:
+    def _words(self, query: str) -> _Words:
         head, _, tail = self.info.pair_template.partition(DOCUMENT)
-        text = head.replace(QUERY, query) + document + tail.replace(QUERY, query)
-        return tuple(self._tokens(text, path, truncates=False))
+        *firsts, (before, _) = self._parts(head, query)
+        (after, _), *lasts = self._parts(tail, query)
+        return _Words(self._read(firsts), before, after, self._read(lasts))
+
+    def _parts(self, words: str, query: str) -> list[tuple[str, bool]]:
+        """Words of the template with the query in them, and whether they are a control token; the
+        first and the last part are none."""
+        tokens = self.tokenizer.tokenize(words, add_special=False, parse_special=True)
+        controls = {
+            self.tokenizer.piece(token, special=True).decode("utf-8", "replace")
+            for token in tokens
+            if not self.tokenizer.piece(token)
+        } - {""}
+        if not controls:
+            return [(words.replace(QUERY, query), False)]
+        longest_first = sorted(controls, key=len, reverse=True)
+        found = re.split(f"({'|'.join(map(re.escape, longest_first))})", words)
+        return [(part.replace(QUERY, query), index % 2 == 1) for index, part in enumerate(found)]
+
+    def _read(self, parts: Sequence[tuple[str, bool]]) -> tuple[int, ...]:
+        return tuple(
+            token
+            for text, is_control in parts
+            for token in self._tokens(text, "query", truncates=False, parse_special=is_control)
+        )
+
+    def _written(
+        self, words: _Words, document: str, path: str, *, truncates: bool
+    ) -> tuple[int, ...]:
+        text = words.before + document + words.after
+        try:
+            middle = self._tokens(text, path, truncates=False, parse_special=False)
+            tokens = (*words.front, *middle, *words.back)
+            self._check_len(len(tokens), path)
+        except TooLongError:
+            if not truncates:
+                raise
+            after = self._tokens(words.after, path, truncates=False, parse_special=False)
+            end = (*after, *words.back)
+            start = self._tokens(words.before + document, path, truncates=True, parse_special=False)
+            room = max(0, self.info.max_input_len - len(end))
+            tokens = (*words.front, *start)[:room] + end
+            self._check_len(len(tokens), path)
+        return tokens

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inference.engine.embedding import EmbeddingInfo
-from inference.engine.mock_tokenizer import MockTokenizer, encode_text
+from inference.engine.mock_tokenizer import END_TOKEN, MockTokenizer, encode_text
 from inference.engine.vector_requests import MAX_NUMBERS, VectorPipeline
 from inference.protocol.requests import (
     EmbedRequest,
@@ -22,6 +22,20 @@ from llamaweb.lib.errors import InvalidError, TooLongError, WrongModelError
 INFO = EmbeddingInfo(
     "mean", 64, 20, embeds=True, ranks=True, front=(1,), between=(2, 2), back=(3,), is_nested=True
 )
+
+
+class Marking(MockTokenizer):
+    """Reads <|end|> as the end token, and refuses texts as a model's vocabulary does."""
+
+    def tokenize(
+        self, text: str, *, add_special: bool, parse_special: bool, as_prompt: bool = False
+    ) -> list[int]:
+        tokens: list[int] = []
+        for index, part in enumerate(text.split("<|end|>") if parse_special else [text]):
+            tokens += [END_TOKEN] * bool(index) + list(encode_text(part))
+        if as_prompt and len(tokens) > INFO.max_input_len:
+            raise TooLongError(prompt_tokens=len(tokens), max_context=INFO.max_input_len)
+        return tokens
 
 
 def pipeline(**fields: Any) -> VectorPipeline:
@@ -113,6 +127,33 @@ def test_pairs_in_the_models_own_words() -> None:
     )
     cut = words.prepare(rerank("q", "d" * 40, truncates=True)).inputs[0]
     assert cut == tuple(encode_text("<q|" + "d" * 16 + ">"))
+
+
+def words(template: str, max_input_len: int = 20) -> VectorPipeline:
+    info = replace(
+        INFO, pair_template=template, front=(), between=(), back=(), max_input_len=max_input_len
+    )
+    return VectorPipeline(Marking(), info)
+
+
+def test_a_document_among_words_is_cut_and_keeps_what_stands_behind_it() -> None:
+    ask = rerank("q", "d" * 400, "d" * 15, truncates=True)
+    made = words("<|end|>{query}|{document}!<|end|>?").prepare(ask)
+    cut = (END_TOKEN, *encode_text("q|" + "d" * 14 + "!"), END_TOKEN, ord("?"))
+    assert made.inputs == (cut, cut)
+    with pytest.raises(TooLongError) as caught:
+        words("{query}|{document}!<|end|>").prepare(replace(ask, truncates=False))
+    assert caught.value.param == "documents[0]"
+    with pytest.raises(TooLongError) as caught:
+        words("<|end|>{query}|{document}").prepare(rerank("q" * 19, "d", truncates=True))
+    assert (caught.value.param, caught.value.prompt_tokens) == ("query", 21)
+
+
+def test_nobody_writes_control_tokens_into_the_models_words() -> None:
+    made = words("<|end|>{query}<|end|>{document}<|end|>", 40).prepare(rerank("<|end|>", "<|end|>"))
+    (tokens,) = made.inputs
+    said = tuple(encode_text("<|end|>"))
+    assert tokens == (END_TOKEN, *said, END_TOKEN, *said, END_TOKEN)
 
 
 def test_no_more_numbers_than_an_answer_holds() -> None:
