@@ -58,6 +58,20 @@ async def test_logprobs(says: Says, wire: Wire) -> None:
     assert (item["token"], len(item["top_logprobs"])) == ("a", 2)
 
 
+async def test_no_rivals_is_not_no_log_probabilities(says: Says, wire: Wire) -> None:
+    fake = says(STARTED, Delta("a", (1,), logprobs=(logprobs("a"),)), finished())
+    for zero in ({"logprobs": 0}, {"logprobs": 0, "n_probs": None}):
+        _, body = await wire.post(TEXT, **zero)
+        assert fake.submitted.pop().sampling.num_probs == 1
+        shown = body["choices"][0]["logprobs"]
+        assert (shown["tokens"], shown["token_logprobs"]) == (["a"], [-0.5])
+        assert (shown["top_logprobs"], shown["content"][0]["top_logprobs"]) == ([{}], [])
+    for none in ({"logprobs": None}, {}, {"n_probs": 0}, {"n_probs": 0, "logprobs": 0}):
+        _, body = await wire.post(TEXT, **none)
+        assert fake.submitted.pop().sampling.num_probs == 0
+        assert body["choices"][0]["logprobs"] is None
+
+
 async def test_probabilities_after_sampling(says: Says, wire: Wire) -> None:
     says(STARTED, Delta("a", (1,), logprobs=(logprobs("a"),)), finished())
     _, body = await wire.post(TEXT, n_probs=1, post_sampling_probs=True)
@@ -119,6 +133,7 @@ async def test_echo(says: Says, wire: Wire, stream: bool) -> None:
         ({"prompt": [1, 2], "echo": True}, "echo"),
         ({"prompt": ["a", [1]], "suffix": "b"}, "suffix"),
         ({"echo": True, "logprobs": 1}, "echo"),
+        ({"echo": True, "logprobs": 0}, "echo"),
         ({"echo": "yes"}, "echo"),
         ({"suffix": 7}, "suffix"),
     ],

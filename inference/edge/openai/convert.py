@@ -103,18 +103,20 @@ def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRe
     refuse_chat_only(body)
     prompts = _texts(body)
     num_probs = body.n_probs if body.n_probs is not None else (body.logprobs or 0)
+    # OpenAI's 0 asks for the tokens alone, llama-server's for nothing.
+    shows_probs = num_probs > 0 or (body.n_probs is None and body.logprobs is not None)
     options = ReplyOptions(
         kind="text",
         return_progress=body.return_progress,
-        logprobs=num_probs > 0,
+        logprobs=shows_probs,
         post_sampling=body.post_sampling_probs,
         top=num_probs,
     )
-    if body.echo and num_probs:
+    if body.echo and shows_probs:
         raise InvalidError(
             "can't be combined with log probabilities: the prompt's aren't computed", param="echo"
         )
-    sampling = sampling_of(body, context.sampling, num_probs=num_probs)
+    sampling = sampling_of(body, context.sampling, num_probs=max(num_probs, int(shows_probs)))
     return _requests(body, context, prompts, sampling, options)
 
 
