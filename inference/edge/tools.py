@@ -10,15 +10,15 @@ from typing import Any
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
-MAX_TOOLS = 128
+MAX_TOOLS = 1024
 MAX_TOOLS_CHARS = 512 * 1024  # of JSON, all together
 MAX_NAME_CHARS = 128
 # What no family of models could write as a name, or nobody could tell from what stands around it.
 NAME = re.compile(r"""[^\s\x00-\x1f\x7f<>\[\]{}()"'`\\,;=:]+""")
 
 
-def tool_list(tools: Any) -> list[Any]:
-    """The field `tools`, or an empty list.
+def tool_list(tools: Any, param: str = "tools") -> list[Any]:
+    """The field `tools`, which is at `param`, or an empty list.
 
     Raises:
         InvalidError: no list, or a long one.
@@ -26,20 +26,17 @@ def tool_list(tools: Any) -> list[Any]:
     if tools is None:
         return []
     if not isinstance(tools, list):
-        raise InvalidError("must be a list", param="tools")
+        raise InvalidError("must be a list", param=param)
     if len(tools) > MAX_TOOLS:
-        raise InvalidError(
-            f"has {len(tools)} tools, at most {MAX_TOOLS} are allowed", param="tools"
-        )
+        raise InvalidError(f"has {len(tools)} tools, at most {MAX_TOOLS} are allowed", param=param)
     return tools
 
 
-def tool_definition(fields: Mapping[str, Any], *, schema: str, path: str) -> dict[str, Any]:
-    """One function with what templates read of it and nothing else: `name`, `description` and the
-    JSON schema in the field called `schema` of `fields`, which stand at `path`.
+def tool_name(fields: Mapping[str, Any], path: str) -> str:
+    """The field `name` of what stands at `path`.
 
     Raises:
-        InvalidError: naming the field.
+        InvalidError: nothing that a model could write.
     """
     name = fields.get("name")
     if not isinstance(name, str) or len(name) > MAX_NAME_CHARS or not NAME.fullmatch(name):
@@ -48,7 +45,18 @@ def tool_definition(fields: Mapping[str, Any], *, schema: str, path: str) -> dic
             "brackets and control characters",
             param=f"{path}.name",
         )
-    out: dict[str, Any] = {"name": name}
+    return name
+
+
+def tool_definition(fields: Mapping[str, Any], *, schema: str, path: str) -> dict[str, Any]:
+    """One function with what templates and grammars read of it and nothing else: `name`,
+    `description`, the JSON schema in the field called `schema` of `fields`, which stand at `path`,
+    and `strict` if it is true.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    out: dict[str, Any] = {"name": tool_name(fields, path)}
     description, parameters = fields.get("description"), fields.get(schema)
     if description is not None:
         if not isinstance(description, str):
@@ -57,6 +65,8 @@ def tool_definition(fields: Mapping[str, Any], *, schema: str, path: str) -> dic
     if parameters is not None and not isinstance(parameters, dict):
         raise InvalidError("must be an object, a JSON schema", param=f"{path}.{schema}")
     out["parameters"] = _parameters(parameters or {}, f"{path}.{schema}")
+    if fields.get("strict") is True:
+        out["strict"] = True
     return {"type": "function", "function": out}
 
 

@@ -138,8 +138,13 @@ def _marked(prompt: ChatPrompt, mark: str) -> ChatPrompt:
 
 
 def _described(tools: list[Any]) -> list[Any]:
-    """Templates read the description without a look."""
-    return [{**tool, "function": {"description": "", **tool["function"]}} for tool in tools]
+    """Templates read the description without a look; `strict` isn't for the model."""
+    shown = []
+    for tool in tools:
+        function = {"description": "", **tool["function"]}
+        function.pop("strict", None)
+        shown.append({**tool, "function": function})
+    return shown
 
 
 def _variables(kwargs_json: str | None) -> dict[str, Any]:

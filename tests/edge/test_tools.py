@@ -105,7 +105,10 @@ async def test_tools_reach_the_template(says: Says, wire: Wire) -> None:
     fake = says(*TWO_CALLS)
     given = tool("weather", description="Of a city", parameters=SCHEMA, strict=True)
     tools, params = await sent(fake, wire, tools=[given])
-    assert tools == [tool("weather", description="Of a city", parameters=SCHEMA)]
+    assert tools == [given]
+    for lax in (False, None, "yes"):
+        tools, _ = await sent(fake, wire, tools=[tool(parameters=SCHEMA, strict=lax, other=1)])
+        assert tools == [tool(parameters=SCHEMA)]
     assert params == AnswerParams()
     # Templates read properties without a look.
     no_parameters = {"type": "object", "properties": {}}
@@ -134,6 +137,27 @@ async def test_what_the_answer_has_to_be(says: Says, wire: Wire) -> None:
     assert await sent(fake, wire, tools=two, tool_choice="none") == (None, AnswerParams())
 
 
+def allowed(*names: Any, **more: Any) -> dict[str, Any]:
+    """A choice among some tools."""
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"tools": tools, **more}}
+
+
+async def test_only_allowed_tools_are_shown(says: Says, wire: Wire) -> None:
+    fake = says(*TWO_CALLS)
+    three = [tool("f"), tool("g"), tool("h")]
+    for choice, names, params in (
+        (allowed("h", "f", mode="auto"), ["f", "h"], AnswerParams()),
+        (allowed("g"), ["g"], AnswerParams()),
+        (allowed("g", mode="required"), ["g"], AnswerParams(tool_choice="required")),
+    ):
+        tools, got = await sent(fake, wire, tools=three, tool_choice=choice)
+        assert [each["function"]["name"] for each in tools] == names
+        assert got == params
+    assert await sent(fake, wire, tools=three, tool_choice=allowed()) == (None, AnswerParams())
+
+
+ALLOWED = "tool_choice.allowed_tools"
 PROPERTIES = "tools[0].function.parameters.properties"
 NOT_A_TOOL = {"type": "function", "function": {"name": "g"}}
 
@@ -142,7 +166,7 @@ NOT_A_TOOL = {"type": "function", "function": {"name": "g"}}
     ("given", "param"),
     [
         ({"tools": 5}, "tools"),
-        ({"tools": [tool()] * 129}, "tools"),
+        ({"tools": [tool()] * 1025}, "tools"),
         ({"tools": [tool(), tool()]}, "tools[1].function.name"),
         ({"tools": [5]}, "tools[0]"),
         ({"tools": [{**tool(), "type": "web_search"}]}, "tools[0].type"),
@@ -164,6 +188,17 @@ NOT_A_TOOL = {"type": "function", "function": {"name": "g"}}
         ({"tools": [tool()], "tool_choice": {"function": {"name": "f"}}}, "tool_choice"),
         ({"tools": [tool()], "tool_choice": NOT_A_TOOL}, "tool_choice.function.name"),
         ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "allowed_tools"}}, ALLOWED),
+        ({"tool_choice": allowed(mode="must")}, f"{ALLOWED}.mode"),
+        ({"tool_choice": allowed(tools=None)}, f"{ALLOWED}.tools"),
+        ({"tool_choice": allowed(tools=5)}, f"{ALLOWED}.tools"),
+        ({"tool_choice": allowed(tools=[5])}, f"{ALLOWED}.tools[0]"),
+        ({"tool_choice": allowed(tools=[{}])}, f"{ALLOWED}.tools[0].function"),
+        (
+            {"tools": [tool()], "tool_choice": allowed("f", "g")},
+            f"{ALLOWED}.tools[1].function.name",
+        ),
+        ({"tool_choice": allowed(mode="required")}, "tool_choice"),
         ({"tools": [tool()], "grammar": 'root ::= "x"'}, "grammar"),
         ({"parallel_tool_calls": "yes"}, "parallel_tool_calls"),
     ],

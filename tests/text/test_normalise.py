@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -255,3 +257,18 @@ def test_tools_are_told_where_the_template_says_nothing_of_them() -> None:
     assert renderer.capabilities().tools
     text = renderer.render(ChatPrompt((Message("user", "time?"),), tools_json=DEFINITIONS))
     assert text.count("get_time") == 1
+
+
+@pytest.mark.parametrize("template", ["chatml", "strict"])
+def test_the_model_is_not_told_that_a_tool_is_strict(template: str) -> None:
+    tools = json.loads(DEFINITIONS)
+    tools[0]["function"]["strict"] = True
+    time = Message("user", "time?")
+    told = render(template, time, tools_json=json.dumps(tools))
+    assert told == render(template, time, tools_json=DEFINITIONS)
+    shown = "{{ tools | tojson if tools }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    text = ChatRenderer(InProcessRenderer(shown)).render(
+        ChatPrompt((time,), tools_json=json.dumps(tools))
+    )
+    assert "get_time" in text
+    assert "strict" not in text

@@ -141,6 +141,13 @@ def context_of(body: GenerationIn) -> ContextParams:
     )
 
 
+def reasoning_budget_of(body: GenerationIn) -> int | None:
+    """Tokens that all reasoning of an answer may have; None: any number."""
+    given = (body.reasoning_budget_tokens, body.thinking_budget_tokens)
+    budget = next((value for value in given if value is not None), -1)
+    return None if budget < 0 else budget
+
+
 def asked_of(
     body: GenerationIn,
     context: SubmitContext,

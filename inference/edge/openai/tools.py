@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from inference.edge.openai.generation import reasoning_budget_of
 from inference.edge.openai.schemas import ChatCompletionIn
 from inference.edge.tools import definitions_json, tool_definition, tool_list, tool_names
 from inference.protocol.requests import AnswerParams
@@ -11,6 +12,7 @@ from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 CHOICES = ("auto", "none", "required")
+MODES = ("auto", "required")
 # llama-server's names; "auto" and both "deepseek" put thoughts into `reasoning_content`.
 REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
 
@@ -23,8 +25,16 @@ def tools_of(body: ChatCompletionIn) -> str | None:
         InvalidError: naming the field.
     """
     paths = {f"tools[{index}]": tool for index, tool in enumerate(tool_list(body.tools))}
-    text = definitions_json({f"{path}.function": _tool(tool, path) for path, tool in paths.items()})
-    return None if body.tool_choice == "none" else text
+    offered = {f"{path}.function": _tool(tool, path) for path, tool in paths.items()}
+    text = definitions_json(offered)
+    if body.tool_choice == "none":
+        return None
+    if _is_of_allowed(body.tool_choice):
+        _, allowed = _allowed(body.tool_choice, tool_names(text))
+        return definitions_json(
+            {path: tool for path, tool in offered.items() if tool["function"]["name"] in allowed}
+        )
+    return text
 
 
 def answer_of(body: ChatCompletionIn, tools_json: str | None) -> AnswerParams:
@@ -43,17 +53,10 @@ def answer_of(body: ChatCompletionIn, tools_json: str | None) -> AnswerParams:
         tool_choice="required" if is_forced else "auto",
         tool_name=name,
         parallel_tool_calls=body.parallel_tool_calls is not False,
-        reasoning_budget=_budget(body),
+        reasoning_budget=reasoning_budget_of(body),
         reasoning_message=valid_text(body.reasoning_budget_message or ""),
         reasoning_control=body.reasoning_control,
     )
-
-
-def _budget(body: ChatCompletionIn) -> int | None:
-    """Tokens that reasoning may have; None: any number."""
-    given = (body.reasoning_budget_tokens, body.thinking_budget_tokens)
-    budget = next((value for value in given if value is not None), -1)
-    return None if budget < 0 else budget
 
 
 def _choice(choice: Any, names: list[str]) -> tuple[bool, str]:
@@ -68,18 +71,49 @@ def _choice(choice: Any, names: list[str]) -> tuple[bool, str]:
         raise InvalidError(
             f"must be one of {', '.join(CHOICES)}, or name a function", param="tool_choice"
         )
+    if _is_of_allowed(choice):
+        return _allowed(choice, names)[0], ""
     function = choice.get("function") if isinstance(choice, dict) else None
     if not isinstance(function, dict) or choice.get("type") != "function":
         raise InvalidError(
             "must be an object with 'type' \"function\" and a 'function'", param="tool_choice"
         )
+    return True, _name(function, names, "tool_choice.function")
+
+
+def _is_of_allowed(choice: Any) -> bool:
+    return isinstance(choice, dict) and choice.get("type") == "allowed_tools"
+
+
+def _allowed(choice: dict[str, Any], names: list[str]) -> tuple[bool, frozenset[str]]:
+    """Whether one of the tools that it names has to be called, and the names."""
+    path, given = "tool_choice.allowed_tools", choice.get("allowed_tools")
+    if not isinstance(given, dict):
+        raise InvalidError("must be an object", param=path)
+    mode, tools = given.get("mode", "auto"), given.get("tools")
+    if mode not in MODES:
+        raise InvalidError(f"must be one of {', '.join(MODES)}", param=f"{path}.mode")
+    if tools is None:
+        raise InvalidError("must be a list of tools", param=f"{path}.tools")
+    paths = {f"{path}.tools[{i}]": t for i, t in enumerate(tool_list(tools, f"{path}.tools"))}
+    allowed = frozenset(_name(_function(t, p), names, f"{p}.function") for p, t in paths.items())
+    if mode == "required" and not allowed:
+        raise InvalidError("'required' needs at least one tool", param="tool_choice")
+    return mode == "required", allowed
+
+
+def _name(function: dict[str, Any], names: list[str], path: str) -> str:
     name = function.get("name")
     if not isinstance(name, str) or name not in names:
-        raise InvalidError("isn't the name of one of the tools", param="tool_choice.function.name")
-    return True, name
+        raise InvalidError("isn't the name of one of the tools", param=f"{path}.name")
+    return name
 
 
 def _tool(tool: Any, path: str) -> dict[str, Any]:
+    return tool_definition(_function(tool, path), schema="parameters", path=f"{path}.function")
+
+
+def _function(tool: Any, path: str) -> dict[str, Any]:
     if not isinstance(tool, dict):
         raise InvalidError("must be an object", param=path)
     if tool.get("type", "function") != "function":
@@ -87,4 +121,4 @@ def _tool(tool: Any, path: str) -> dict[str, Any]:
     function = tool.get("function")
     if not isinstance(function, dict):
         raise InvalidError("must be an object", param=f"{path}.function")
-    return tool_definition(function, schema="parameters", path=f"{path}.function")
+    return function

@@ -30,10 +30,12 @@ STRING = frozenset({"string"})
 
 @dataclass(frozen=True)
 class Tool:
-    """A function the model may call; `parameters` is its JSON schema, or None."""
+    """A function the model may call; `parameters` is its JSON schema, or None. `is_strict`: a call
+    that is forced follows all of it."""
 
     name: str
     parameters: Mapping[str, Any] | None = None
+    is_strict: bool = False
 
     def types(self, parameter: str) -> frozenset[str]:
         """JSON types that `parameter` may have; empty: the schema doesn't say."""
@@ -88,7 +90,8 @@ def tools_of(definitions: Sequence[Any]) -> list[Tool]:
         name = function.get("name") if isinstance(function, dict) else None
         if isinstance(name, str) and name:
             parameters = function.get("parameters")
-            tools.append(Tool(name, parameters if isinstance(parameters, dict) else None))
+            schema = parameters if isinstance(parameters, dict) else None
+            tools.append(Tool(name, schema, function.get("strict") is True))
     return tools
 
 

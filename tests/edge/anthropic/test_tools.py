@@ -45,7 +45,12 @@ async def test_definitions_are_functions(says: Says, client: Client) -> None:
     assert definitions == [
         {
             "type": "function",
-            "function": {"name": "weather", "description": "Now.", "parameters": SCHEMA},
+            "function": {
+                "name": "weather",
+                "description": "Now.",
+                "parameters": SCHEMA,
+                "strict": True,
+            },
         },
         {"type": "function", "function": {"name": "clock", "parameters": empty}},
     ]
@@ -106,7 +111,7 @@ async def test_the_schema_of_a_forced_call_is_named_as_the_request_has_it(
     ("given", "param"),
     [
         ({"tools": 5}, "tools"),
-        ({"tools": [tool()] * 129}, "tools"),
+        ({"tools": [tool()] * 1025}, "tools"),
         ({"tools": [tool(), tool()]}, "tools[1].name"),
         ({"tools": [5]}, "tools[0]"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools[0].type"),
