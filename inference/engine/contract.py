@@ -11,6 +11,7 @@ from inference.protocol.events import CancelledBy, Event, Snapshot
 from inference.protocol.params import ContextParams, Limits, SamplingParams
 from inference.protocol.requests import GenerateRequest, Lane
 from inference.text.answer.families import AnswerFormat
+from inference.text.answer.tools import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,13 @@ class Thoughts:
     """How reasoning is told from the rest of an answer in `form`, and ended.
 
     `budget`: tokens that all of it may have, None: any number. `closing`: tokens that end it, said
-    in the model's place when the budget is used up or on order.
+    in the model's place when the budget is used up or on order. `tools`: what may be called in it.
     """
 
     form: AnswerFormat
     closing: tuple[int, ...]
     budget: int | None = None
+    tools: tuple[Tool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,16 @@ class StepEngine(Protocol[PreparedT_contra]):
 
 
 TokenEngine: TypeAlias = StepEngine[SequenceRequest]
+
+
+@runtime_checkable
+class LongSteps(Protocol):
+    """What an engine adds to `StepEngine` whose steps may take long."""
+
+    @property
+    def progress(self) -> int:
+        """Changes while a step gets on; read from any thread."""
+        ...
 
 
 @runtime_checkable

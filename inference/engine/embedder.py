@@ -34,6 +34,7 @@ class _Job:
     vectors: list[Vectors] = field(default_factory=list)
     next: int = 0
     done_len: int = 0
+    has_failed: bool = False
 
     @property
     def num_tokens(self) -> int:
@@ -72,6 +73,11 @@ class Embedder:
         """Requests that aren't complete."""
         return len(self._jobs)
 
+    @property
+    def progress(self) -> int:
+        """Changes while a long `step` gets on; read from any thread."""
+        return self._backend.progress
+
     def add(self, request: VectorRequest) -> None:
         """Take a request in.
 
@@ -103,19 +109,8 @@ class Embedder:
         chosen = self._choose(self._budget(target_s))
         if not chosen:
             return []
-        pieces = [piece for _, piece in chosen]
-        started_ts = self._clock.monotonic()
-        try:
-            found = self._backend.compute(pieces, chosen[0][0].request.task)
-            _check(found)
-        except Exception as error:
-            # Only the type: a message may hold prompt text.
-            logger.error("%d texts couldn't be computed: %s", len(pieces), type(error).__name__)
-            return self._fail(chosen, error)
-        self._observe(pieces, self._clock.monotonic() - started_ts)
-        for (job, piece), vectors in zip(chosen, found, strict=True):
-            _take(job, piece, vectors)
-        return [event for job in list(self._jobs) for event in self._finish(job)]
+        events = self._compute(chosen)
+        return [*events, *(event for job in list(self._jobs) for event in self._finish(job))]
 
     def close(self) -> None:
         """Forget all requests and free the context."""
@@ -145,7 +140,7 @@ class Embedder:
                 break
             tokens = self._next_text(job, ahead[id(job)])
             if is_begun or (tokens is not None and len(tokens) > self._backend.batch_len):
-                return chosen or [(job, _piece_of(job, budget))]
+                return chosen or [self._long_piece(job, budget)]
             if tokens is None or (chosen and len(tokens) > left):
                 passed += 1
             else:
@@ -155,6 +150,13 @@ class Embedder:
                 passed = 0
             self._jobs.rotate(-1)
         return chosen
+
+    def _long_piece(self, job: _Job, budget: int) -> tuple[_Job, Piece]:
+        """Of the first job, whose turn is over with its text."""
+        piece = _piece_of(job, budget)
+        if piece.is_last:
+            self._jobs.rotate(-1)
+        return job, piece
 
     @staticmethod
     def _next_text(job: _Job, index: int) -> tuple[int, ...] | None:
@@ -173,6 +175,32 @@ class Embedder:
 
     # --- ends
 
+    def _compute(self, chosen: Sequence[tuple[_Job, Piece]]) -> list[EngineEvent]:
+        """Where it fails, each request's part alone: one bad text ends nobody else. Returns how
+        those ended that failed."""
+        pieces = [piece for _, piece in chosen]
+        started_ts = self._clock.monotonic()
+        try:
+            found = self._backend.compute(pieces, chosen[0][0].request.task)
+        except Exception as error:
+            # Only the type: a message may hold prompt text.
+            logger.error("%d texts couldn't be computed: %s", len(pieces), type(error).__name__)
+            parts = _by_job(chosen)
+            if len(parts) == 1:
+                return self._fail(chosen[0][0], error)
+            return [event for part in parts for event in self._compute(part)]
+        self._observe(pieces, self._clock.monotonic() - started_ts)
+        events: list[EngineEvent] = []
+        for (job, piece), vectors in zip(chosen, found, strict=True):
+            if job.has_failed:
+                continue
+            if np.isfinite(vectors).all():
+                _take(job, piece, vectors)
+            else:
+                logger.error("a text has vectors with numbers that aren't finite")
+                events += self._fail(job, BackendError("numbers that aren't finite"))
+        return events
+
     def _finish(self, job: _Job) -> list[EngineEvent]:
         if job.next < len(job.request.inputs):
             return []
@@ -182,14 +210,17 @@ class Embedder:
         events: tuple[Event, ...] = (_result(job, is_pooled=is_pooled), Finished("stop", usage))
         return [EngineEvent(job.request.generation_id, event) for event in events]
 
-    def _fail(self, chosen: Sequence[tuple[_Job, Piece]], error: Exception) -> list[EngineEvent]:
-        """End all that had a part in the batch."""
-        jobs = {id(job): job for job, _ in chosen}
-        for job in jobs.values():
-            self._jobs.remove(job)
-        return [
-            EngineEvent(job.request.generation_id, failed_event(error)) for job in jobs.values()
-        ]
+    def _fail(self, job: _Job, error: Exception) -> list[EngineEvent]:
+        job.has_failed = True
+        self._jobs.remove(job)
+        return [EngineEvent(job.request.generation_id, failed_event(error))]
+
+
+def _by_job(chosen: Sequence[tuple[_Job, Piece]]) -> list[list[tuple[_Job, Piece]]]:
+    parts: dict[int, list[tuple[_Job, Piece]]] = {}
+    for job, piece in chosen:
+        parts.setdefault(id(job), []).append((job, piece))
+    return list(parts.values())
 
 
 def _piece_of(job: _Job, budget: int) -> Piece:
@@ -204,11 +235,6 @@ def _take(job: _Job, piece: Piece, vectors: Vectors) -> None:
         job.next, job.done_len = job.next + 1, 0
     else:
         job.done_len += len(piece.tokens)
-
-
-def _check(found: Sequence[Vectors]) -> None:
-    if not all(bool(np.isfinite(vectors).all()) for vectors in found):
-        raise BackendError("a vector has numbers that aren't finite")
 
 
 def _result(job: _Job, *, is_pooled: bool) -> Result:

@@ -76,6 +76,11 @@ class EmbeddingBackend(Protocol):
         """Texts of one `compute`."""
         ...
 
+    @property
+    def progress(self) -> int:
+        """Changes while a long `compute` gets on; read from any thread."""
+        ...
+
     def compute(self, pieces: Sequence[Piece], task: Task) -> list[Vectors]:
         """For each piece its vectors, or (1, n) scores; an empty array if it isn't the last one.
 

@@ -138,6 +138,11 @@ class VectorEngine:
         """See `StepEngine.has_work`."""
         return self._embedder.has_work
 
+    @property
+    def progress(self) -> int:
+        """See `LongSteps`: a long text can't be cut."""
+        return self._embedder.progress
+
     def add(self, request: Work) -> None:
         """See `StepEngine.add`.
 

@@ -8,6 +8,7 @@ speaks for all, may a text come in pieces.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -25,6 +26,9 @@ from llamaweb.lib.errors import FailedError
 
 POOLINGS: Final[tuple[Pooling, ...]] = ("none", "mean", "cls", "last", "rank")  # as numbered there
 MAX_TEXTS: Final = 64
+MAX_STATES: Final = 4  # of a model that keeps a state for each text, allocated with the context
+CONTEXT_RETRY_S: Final = 10.0  # where there was no memory for one
+WATCHED_LEN: Final = 1024  # tokens; computing fewer takes no time that anybody would have to watch
 # Of a model that does nothing else, where nobody said how much: what it was trained for, up to a
 # length, and to a size of llama.cpp's buffer, which holds a row of the vocabulary for each token.
 DEFAULT_TEXT_LEN: Final = 2048
@@ -35,7 +39,8 @@ ENCODERS: Final = frozenset({"gemma-embedding", "eurobert", "llama-embed"})
 
 
 class LlamaEmbedding:
-    """See `EmbeddingBackend`. The context is made with the first batch.
+    """See `EmbeddingBackend`. The context is made with the first batch. `progress`: nodes of the
+    graphs of long batches, computed so far.
 
     `threads`: how many compute the next batch. `owns_model`: `close` frees it, too.
     """
@@ -55,8 +60,11 @@ class LlamaEmbedding:
         self._used_threads = 0
         self._context: Any = None
         self._memory: Any = None
+        self._retry_ts = 0.0
+        self.progress = 0
+        self._watch = llama_cpp.ggml_abort_callback(self._note_node)
         self.batch_len, self._num_cells = _lengths(model, spec)
-        self.max_texts = min(MAX_TEXTS, self.batch_len)  # llama.cpp plans for one of each at least
+        self.max_texts = _max_texts(model, self.batch_len)
         self.info = _info(model, spec, batch_len=self.batch_len, num_cells=self._num_cells)
         self._rows = _Rows(self.batch_len)
 
@@ -71,6 +79,9 @@ class LlamaEmbedding:
         context = self._ready()
         if pieces[0].start == 0 and self._memory:
             llama_cpp.llama_memory_clear(self._memory, False)
+        is_long = sum(len(piece.tokens) for piece in pieces) >= WATCHED_LEN
+        watch = self._watch if is_long else llama_cpp.ggml_abort_callback()
+        llama_cpp.llama_set_abort_callback(context, watch, None)
         code = llama_cpp.llama_decode(context, self._rows.fill(pieces))
         if code != 0:
             raise BackendError(f"llama_decode of texts: {code}")
@@ -110,15 +121,30 @@ class LlamaEmbedding:
         if is_cut and (len(pieces) > 1 or self.info.max_input_len <= self.batch_len):
             raise BackendError("these texts can't come in pieces")
 
+    def _note_node(self, _data: Any) -> bool:
+        """Called between two nodes on CPUs; whether to end it."""
+        self.progress += 1
+        return False
+
     def _ready(self) -> Any:
         if not self._context:
-            self._context = _make_context(self._model, self._spec, self.batch_len, self._num_cells)
-            self._memory = llama_cpp.llama_get_memory(self._context)
+            self._make()
         wanted = self._threads()
         if wanted != self._used_threads:
             llama_cpp.llama_set_n_threads(self._context, wanted, wanted)
             self._used_threads = wanted
         return self._context
+
+    def _make(self) -> None:
+        """It takes memory and time to find out that there isn't enough, so not for each request."""
+        if time.monotonic() < self._retry_ts:
+            raise FailedError("there was no memory for a context for texts a moment ago")
+        try:
+            self._context = _make_context(self._model, self._spec, self.batch_len, self._num_cells)
+        except FailedError:
+            self._retry_ts = time.monotonic() + CONTEXT_RETRY_S
+            raise
+        self._memory = llama_cpp.llama_get_memory(self._context)
 
     def _token_vectors(self, pieces: Sequence[Piece]) -> list[Vectors]:
         found, first = [], 0
@@ -225,6 +251,12 @@ def _lengths(model: Any, spec: EngineSpec) -> tuple[int, int]:
     return batch_len, batch_len
 
 
+def _max_texts(model: Any, batch_len: int) -> int:
+    """Of a batch; llama.cpp plans for one token of each at least."""
+    has_state = llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
+    return min(MAX_STATES if has_state else MAX_TEXTS, batch_len)
+
+
 def _info(model: Any, spec: EngineSpec, *, batch_len: int, num_cells: int) -> EmbeddingInfo:
     pooling = _pooling(model, spec)
     ranks = pooling == "rank"
@@ -270,7 +302,7 @@ def _make_context(model: Any, spec: EngineSpec, batch_len: int, num_cells: int) 
     params = llama_cpp.llama_context_default_params()
     params.n_ctx = num_cells
     params.n_batch = params.n_ubatch = batch_len
-    params.n_seq_max = min(MAX_TEXTS, batch_len)
+    params.n_seq_max = _max_texts(model, batch_len)
     params.n_threads = params.n_threads_batch = num_threads(spec)
     params.flash_attn_type = flash_type(model, spec)
     params.kv_unified = True  # else texts of different lengths wouldn't share a micro-batch

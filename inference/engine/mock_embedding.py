@@ -26,6 +26,7 @@ class MockEmbedding:
     share of letters that both have. `batches`: what was computed."""
 
     max_texts = MAX_TEXTS
+    progress = 0
 
     def __init__(self, spec: EngineSpec, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self.batch_len = min(spec.ubatch_len, spec.batch_len)

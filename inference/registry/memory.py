@@ -35,8 +35,7 @@ class Serving:
     """How a model is to be served, as far as memory goes; as in `EngineSpec`.
 
     `context_len`: tokens a slot, 0 as there. `gpu_layers`: -1 for all. `adapter_bytes`: of files
-    loaded beside it. `cache_bytes`: the bound of the prompt cache in host memory. `embeds`: vectors
-    are asked of a model that writes answers, too.
+    loaded beside it. `cache_bytes`: the bound of the prompt cache in host memory.
     """
 
     num_slots: int = 4
@@ -51,7 +50,6 @@ class Serving:
     gpu_layers: int = 0
     adapter_bytes: int = 0
     cache_bytes: int = 0
-    embeds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +89,14 @@ class Estimate:
 
 
 def estimate(facts: GgufFacts, serving: Serving) -> Estimate:
-    """What an engine will need. `facts`: of all shards together."""
+    """What an engine will need. `facts`: of all shards together.
+
+    Without the second context of a model that writes answers, made when somebody asks it for
+    vectors; most are never asked.
+    """
     if facts.purpose in ("embedding", "reranking"):
         return _of_vectors(facts, serving)
-    found = _of_answers(facts, serving)
-    if not serving.embeds:
-        return found
-    more = _vector_parts(facts, serving, serving.ubatch_len, serving.ubatch_len)
-    both = [
-        _sum(part, next((m for m in more if m.name == part.name), None)) for part in found.parts
-    ]
-    return Estimate(tuple(both), found.num_cells)
+    return _of_answers(facts, serving)
 
 
 def text_len(facts: GgufFacts, serving: Serving) -> int:
@@ -146,12 +141,6 @@ def _vector_parts(facts: GgufFacts, serving: Serving, length: int, held: int) ->
         Part("compute", 0, compute) if is_on_device else Part("compute", compute),
         Part("output", output),
     )
-
-
-def _sum(part: Part, more: Part | None) -> Part:
-    if more is None:
-        return part
-    return Part(part.name, part.host + more.host, part.device + more.device)
 
 
 def _of_answers(facts: GgufFacts, serving: Serving) -> Estimate:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from inference.engine.adapters import told
-from inference.engine.contract import RemoteEngine, StepEngine
+from inference.engine.contract import LongSteps, RemoteEngine, StepEngine
 from inference.engine.loading import LoadStoppedError
 from inference.engine.serving import Pipeline, build_serving
 from inference.protocol.slot_uses import encode_slot_uses
@@ -45,6 +45,7 @@ class Worker:
         self._drain = threading.Event()
         self._is_patient = False
         self._trouble = ""
+        self._seen_progress = 0
         self._vitals = Vitals()
         self._heartbeat = Heartbeat(
             model=spec.model,
@@ -159,7 +160,14 @@ class Worker:
         self._heartbeat.now()
 
     def _progress(self) -> tuple[int, bool]:
-        return (self._loop.steps, self._loop.is_stepping) if self._loop else (0, False)
+        """Steps, and whether one is waited for; nobody waits for one that got on since the last
+        beat."""
+        if self._loop is None:
+            return 0, False
+        progress = self._engine.progress if isinstance(self._engine, LongSteps) else 0
+        gets_on = progress != self._seen_progress
+        self._seen_progress = progress
+        return self._loop.steps, self._loop.is_stepping and not gets_on
 
     def _info(self) -> Mapping[str, float | int | str]:
         if self._engine is None:

@@ -28,6 +28,7 @@ class Recorder:
     """Vectors that say what they were made of: (first token, number of tokens, last token)."""
 
     max_texts = 8
+    progress = 0
     batch_len = BATCH_LEN
 
     def __init__(self, clock: ManualClock | None = None, max_input_len: int = BATCH_LEN) -> None:
@@ -171,7 +172,21 @@ def test_one_that_left_in_the_middle_of_its_text_leaves_nothing_behind() -> None
     assert rows(result_of(run(embedder), "next")) == [[9, 90, 9]]
 
 
-def test_a_failing_batch_ends_those_in_it_and_no_others() -> None:
+def test_long_texts_of_one_request_take_turns_with_other_requests() -> None:
+    backend = Recorder(max_input_len=1000)
+    embedder = Embedder(backend, ManualClock())
+    embedder.add(request("long", *[200] * 5))
+    embedder.add(request("short", 5, first=50))
+    embedder.add(request("other", 300, 300, first=70))
+    events = run(embedder)
+    ends = [item.generation_id for item in events if is_terminal(item.event)]
+    assert ends == ["short", "other", "long"]
+    assert rows(result_of(events, "long")) == [[i, 200, i] for i in range(5)]
+    begun = [pieces[0].tokens[0] for pieces, _ in backend.batches if pieces[0].start == 0]
+    assert begun == [0, 50, 70, 1, 71, 2, 3, 4]
+
+
+def test_a_failing_batch_ends_the_one_that_fails_alone_and_no_others() -> None:
     backend = Recorder()
     embedder = Embedder(backend, ManualClock())
 
@@ -180,14 +195,17 @@ def test_a_failing_batch_ends_those_in_it_and_no_others() -> None:
             raise BackendError("told to")
 
     backend.fault = fault
+    embedder.add(request("good", 4, 4))
     embedder.add(request("bad", 4, first=13))
-    events = embedder.step(target_s=1e9)
-    embedder.add(request("good", 4))
-    events += run(embedder)
+    embedder.add(request("other", 5, first=20))
+    events = run(embedder)
     (failure,) = [item.event for item in events if item.generation_id == "bad"]
     assert isinstance(failure, Failed)
     assert (failure.code, failure.retryable) == ("engine_failed", True)
-    assert rows(result_of(events, "good")) == [[0, 4, 0]]
+    assert rows(result_of(events, "good")) == [[0, 4, 0], [1, 4, 1]]
+    assert rows(result_of(events, "other")) == [[20, 5, 20]]
+    tried = [[piece.tokens[0] for piece in pieces] for pieces, _ in backend.batches]
+    assert tried == [[0, 13, 20, 1], [0, 1], [13], [20]]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
@@ -195,9 +213,14 @@ def test_numbers_that_are_none_are_a_failure(bad: float) -> None:
     backend = Recorder()
     embedder = Embedder(backend, ManualClock())
     embedder.add(VectorRequest("e", ((1, 2),), dimensions=3))
-    backend._vectors = lambda piece, num: np.array([[bad, 1, 2]], np.float32)  # type: ignore[method-assign]
-    (failure,) = run(embedder)
-    assert isinstance(failure.event, Failed)
+    embedder.add(request("good", 4, first=7))
+    backend._vectors = lambda piece, num: np.array(  # type: ignore[method-assign]
+        [[bad if piece.tokens[0] == 1 else 9, 1, 2]], np.float32
+    )
+    events = run(embedder)
+    (failure,) = [item.event for item in events if item.generation_id == "e"]
+    assert isinstance(failure, Failed)
+    assert rows(result_of(events, "good")) == [[9, 1, 2]]
 
 
 def test_no_more_requests_than_the_bound() -> None:

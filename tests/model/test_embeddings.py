@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference.engine.contract import SequenceRequest
-from inference.engine.embedding import VectorRequest
+from inference.engine.contract import LongSteps, SequenceRequest
+from inference.engine.embedding import Piece, VectorRequest
+from inference.engine.errors import BackendError
 from inference.engine.joint import JointEngine, VectorEngine
+from inference.engine.llama_embedding import MAX_STATES, LlamaEmbedding
+from inference.engine.llama_load import init_library, load_model
 from inference.engine.llama_trial import run_trial
 from inference.engine.vector_requests import VectorPipeline
 from inference.engine.vectors import Vectors, decoded
@@ -20,8 +23,9 @@ from inference.protocol.events import Failed, Result
 from inference.protocol.params import Limits, SamplingParams
 from inference.protocol.requests import EmbedRequest, RerankRequest, TextPrompt, TokenPrompt
 from inference.protocol.results import EmbedResult, RerankResult, UtilityResult
+from inference.protocol.spec import EngineSpec
 from inference.protocol.trial import TrialOrder, TrialReport
-from llamaweb.lib.errors import InvalidError, TooLongError, WrongModelError
+from llamaweb.lib.errors import FailedError, InvalidError, TooLongError, WrongModelError
 from tests.minilm import find_minilm, find_reranker, forward, head, score, token_ids, unit, weights
 from tests.model.conftest import AskChat, starter_spec
 
@@ -237,6 +241,71 @@ def test_a_document_is_too_long_or_cut(reranker: Model) -> None:
     assert [len(tokens) for tokens in cut.inputs][1] == 512
     with pytest.raises(WrongModelError):
         reranker.embed("text")
+
+
+def test_words_around_a_pair_become_the_tokens_of_the_whole(starter: Model) -> None:
+    template = (
+        "<|im_start|>system\nJudge.<|im_end|>\n<|im_start|>user\n<Query>: {query}\n"
+        "<Document>: {document} is all<|im_end|>\n<|im_start|>assistant\n"
+    )
+    info = dataclasses.replace(starter.info, ranks=True, pair_template=template)
+    request = RerankRequest("r", "m", "u", 0, 0, query=QUERY, documents=(TEXTS[0], "<|im_end|>"))
+    plain, marked = VectorPipeline(starter.tokenizer, info).prepare(request).inputs
+    whole = template.replace("{query}", QUERY).replace("{document}", TEXTS[0])
+    assert list(plain) == starter.tokenizer.tokenize(whole, add_special=False, parse_special=True)
+    ends = [
+        [token for token in pair if starter.tokenizer.is_end(token)] for pair in (plain, marked)
+    ]
+    assert len(ends[0]) == len(ends[1]) == 2
+
+
+def test_a_long_batch_tells_that_it_gets_on(minilm: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(minilm.engine, LongSteps)
+    short = minilm.embed(TEXTS[0])
+    assert minilm.engine.progress == 0
+    monkeypatch.setattr("inference.engine.llama_embedding.WATCHED_LEN", 1)
+    assert np.array_equal(minilm.embed(TEXTS[0]), short)
+    assert minilm.engine.progress > 10
+
+
+def embedding_of(path: Path) -> LlamaEmbedding:
+    spec: EngineSpec = spec_of(path)  # type: ignore[assignment]
+    init_library()
+    return LlamaEmbedding(load_model(spec), spec, owns_model=True)
+
+
+def test_a_model_with_states_computes_few_texts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def has_states(model: object) -> bool:
+        return True
+
+    monkeypatch.setattr("llama_cpp.llama_model_is_hybrid", has_states)
+    backend = embedding_of(find_minilm())
+    assert backend.max_texts == MAX_STATES
+    assert len(backend.compute([Piece((5, 6))] * MAX_STATES, "embed")) == MAX_STATES
+    with pytest.raises(BackendError):
+        backend.compute([Piece((5, 6))] * (MAX_STATES + 1), "embed")
+    backend.close()
+
+
+def test_a_context_without_memory_is_not_tried_for_each_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+
+    def fail(*args: object) -> None:
+        tried.append(args)
+        raise FailedError("no memory")
+
+    backend = embedding_of(find_minilm())
+    monkeypatch.setattr("inference.engine.llama_embedding._make_context", fail)
+    for _ in range(3):
+        with pytest.raises(FailedError):
+            backend.compute([Piece((5, 6))], "embed")
+    assert len(tried) == 1
+    monkeypatch.undo()
+    backend._retry_ts = 0.0
+    assert len(backend.compute([Piece((5, 6))], "embed")) == 1
+    backend.close()
 
 
 def test_vectors_of_a_model_that_writes(starter: Model) -> None:

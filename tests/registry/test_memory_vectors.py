@@ -1,4 +1,4 @@
-"""The memory estimate of models that make vectors, and what a second context adds."""
+"""The memory estimate of models that make vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inference.registry.memory import (
     text_len,
 )
 from tests.minilm import find_minilm, find_reranker
-from tests.registry.test_memory import PLAIN, SMALL
+from tests.registry.test_memory import SMALL
 
 BERT = replace(SMALL, purpose="embedding", architecture="bert", pooling="mean")
 CAUSAL = replace(SMALL, purpose="embedding", architecture="qwen3", pooling="last")
@@ -43,15 +43,6 @@ def test_what_reads_on_holds_a_whole_text() -> None:
     found = estimate(CAUSAL, replace(SERVING, context_len=4096))
     assert found.part("kv").host == 2 * 4096 * (64 + 64) * 2
     assert found.part("output").host == 512 * (100 + 64) * 4
-
-
-def test_vectors_of_a_model_that_writes_cost_a_second_context() -> None:
-    alone, both = estimate(SMALL, PLAIN), estimate(SMALL, replace(PLAIN, embeds=True))
-    more = both.part("output").host - alone.part("output").host
-    assert more == PLAIN.ubatch_len * (100 + 64) * 4
-    assert both.part("kv").host > alone.part("kv").host
-    assert both.part("weights") == alone.part("weights")
-    assert both.num_cells == alone.num_cells
 
 
 @pytest.mark.model

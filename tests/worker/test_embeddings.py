@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from inference.engine.mock_embedding import MockEmbedding
 from inference.engine.vectors import decoded
 from inference.protocol.events import Cancelled, Failed, Finished, Result
 from inference.protocol.fold import text_of
@@ -15,6 +17,7 @@ from inference.protocol.requests import EmbedRequest, RerankRequest, TextPrompt
 from inference.protocol.results import EmbedResult, RerankResult
 from inference.worker.intake import MAX_UTILITIES
 from llamaweb.lib.ids import new_id
+from tests.stack import wait_for
 from tests.worker.conftest import MODEL, WAIT_S, Bench, generate
 
 SLOW = 40.0  # ms a token: a text of 512 takes as long as the mock's longest step
@@ -147,6 +150,33 @@ def test_a_deadline_ends_vectors_that_are_being_computed(bench: Bench) -> None:
     bench.start(prefill_ms_per_token=SLOW)
     end = failure(bench, embed(*["x" * 400] * 60, deadline_at=time.time() + 0.6))
     assert (end.code, end.retryable) == ("deadline_exceeded", True)
+
+
+def test_nobody_waits_for_a_step_that_gets_on_with_a_long_text(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, gets_on = threading.Event(), threading.Event()
+    gets_on.set()
+    compute = MockEmbedding.compute
+
+    def slow(self: MockEmbedding, pieces: Any, task: Any) -> Any:
+        while not may_end.wait(0.001):
+            self.progress += gets_on.is_set()
+        return compute(self, pieces, task)
+
+    def is_waited_for() -> bool:
+        return bench.queue.engines(MODEL)[0].waiting_for_step
+
+    monkeypatch.setattr(MockEmbedding, "compute", slow)
+    bench.start(only="embedding")
+    gid = bench.submit(embed("long"))
+    wait_for("the text's turn", lambda: bench.queue.load(MODEL).running, WAIT_S)
+    gets_on.clear()
+    wait_for("a silent step to be noticed", is_waited_for, WAIT_S)
+    gets_on.set()
+    wait_for("its progress to be heard of", lambda: not is_waited_for(), WAIT_S)
+    may_end.set()
+    assert isinstance(bench.ended(gid).terminal, Finished)
 
 
 def test_the_next_engine_computes_what_the_first_did_not(bench: Bench) -> None:
