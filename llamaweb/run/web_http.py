@@ -278,6 +278,13 @@ class BoundedChannel(HTTPChannel):
         self.factory.load.body_bytes += size
         return True
 
+    def loseConnection(self) -> None:
+        """Close when the answer is written, for which a client has as long as one that stays."""
+        super().loseConnection()
+        if not self.is_refused:
+            self._disarm()
+            self._deadline = self.callLater(KEEP_ALIVE_S, self._abort)
+
     def refuse(self, status: int, message: str, **more: Any) -> None:
         """Answer now, drop what still comes, close."""
         self.is_refused = True

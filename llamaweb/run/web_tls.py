@@ -13,13 +13,47 @@ from typing import Any, Final
 import structlog
 from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
-from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.internet.protocol import connectionDone
+from twisted.protocols.tls import BufferingTLSTransport, TLSMemoryBIOFactory
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 LOOK_S: Final = 1.0  # between two looks at the files, however many connect
+GOODBYE_S = 3.0  # for a client's own goodbye, or for its greeting where it is turned away
+SESSIONS: Final = b"llamaweb"  # OpenSSL resumes none of a checked client's without a name for them
 
 log = structlog.get_logger("llamaweb.web")
-_encrypting: Any = TLSMemoryBIOFactory  # its interfaces mean nothing to a type checker
+
+
+class ClosingTransport(BufferingTLSTransport):
+    """Twisted waits for the client's goodbye without end. This one waits GOODBYE_S, then closes the
+    connection below, which still hands over what was written."""
+
+    transport: Any
+    _deadline: Any = None
+
+    def loseConnection(self) -> None:
+        """Close as soon as all is written."""
+        super().loseConnection()
+        if self.connected and self._deadline is None:
+            from twisted.internet import reactor
+
+            clock: Any = reactor
+            self._deadline = clock.callLater(GOODBYE_S, self.transport.loseConnection)
+
+    def connectionLost(self, reason: Any = connectionDone) -> None:
+        """Called by the transport."""
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        super().connectionLost(reason)
+
+
+class EncryptingFactory(TLSMemoryBIOFactory):
+    """Wraps TLS around each connection."""
+
+    protocol = ClosingTransport
+
+
+_encrypting: Any = EncryptingFactory  # its interfaces mean nothing to a type checker
 
 
 @implementer(IOpenSSLServerConnectionCreator)
@@ -70,6 +104,7 @@ class Certificates:
             context.load_verify_locations(str(self._client_ca))
             needed = SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT
             context.set_verify(needed, lambda _connection, _cert, _error, _depth, good: bool(good))
+            context.set_session_id(SESSIONS)
         return context
 
 

@@ -127,6 +127,34 @@ def test_refusals_and_streams_work_as_without(server: Toy, pair: Pair) -> None:
     assert server.line() == "cancelled"
 
 
+def test_a_client_that_says_no_goodbye_gives_its_place_back(pair: Pair) -> None:
+    files = (f"certificate={pair.certificate}", f"key={pair.key}")
+    with toy(*files, "max_connections=1", "GOODBYE_S=1") as server:
+        for asked in (b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", UPGRADE):
+            with encrypted(server, pair.context()) as link:
+                link.sendall(asked)
+                if asked is UPGRADE:
+                    assert link.recv(4096).startswith(b"HTTP/1.1 101")
+                    link.sendall(b"\x88\x80" + bytes(4))  # the end, under a mask of zeros
+                while link.recv(4096):
+                    pass
+                wait_for("the place", lambda: serves(server, pair), DEADLINE_S)
+
+
+def test_who_is_turned_away_is_not_waited_for(pair: Pair) -> None:
+    files = (f"certificate={pair.certificate}", f"key={pair.key}")
+    with (
+        toy(*files, "max_connections=1", "GOODBYE_S=1") as server,
+        encrypted(server, pair.context()),
+        server.connect() as silent,  # says nothing, not even its greeting
+    ):
+        assert silent.recv(1) == b""
+
+
+def serves(server: Toy, pair: Pair) -> bool:
+    return get(server, "/slow", pair.context())[0] == 200
+
+
 def test_who_speaks_no_tls_gets_nothing(server: Toy) -> None:
     with server.connect() as link:
         link.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -154,3 +182,23 @@ def test_with_a_client_ca_nobody_gets_in_without_its_certificate(
         for context in (pair.context(), pair.context(stranger)):
             with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
                 get(server, "/slow", context)
+
+
+def test_a_client_with_a_certificate_may_resume_its_session(pair: Pair, tmp_path: Path) -> None:
+    known = Pair(tmp_path / "known", "known")
+    files = (f"certificate={pair.certificate}", f"key={pair.key}")
+    with toy(*files, f"client_ca={known.certificate}") as server:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = pair.context(known)
+            context.maximum_version = version
+            session, resumed = None, []
+            for _ in range(2):
+                plain = server.connect()
+                with context.wrap_socket(
+                    plain, server_hostname="127.0.0.1", session=session
+                ) as link:
+                    link.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+                    assert link.recv(4096).startswith(b"HTTP/1.1 200")
+                    session, was_resumed = link.session, link.session_reused
+                    resumed.append(was_resumed)
+            assert resumed == [False, True]

@@ -1,9 +1,9 @@
 """The real web server around a toy application.
 
 `python -m tests.llamaweb.toy_server PORT NAME=N …`, where NAME is a constant of
-`llamaweb.run.web_http` or `llamaweb.run.web`, or `max_body_bytes` or `max_connections`, or a file
-for TLS: `certificate`, `key`, `client_ca`. Says
-"ready" when it listens, and what becomes of streams.
+`llamaweb.run.web_http`, `llamaweb.run.web_tls` or `llamaweb.run.web`, or `max_body_bytes` or
+`max_connections`, or a file for TLS: `certificate`, `key`, `client_ca`. Says "ready" when it
+listens, and what becomes of streams.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 
 from llamaweb.run import web  # first: it installs the reactor
 
-from llamaweb.run import web_http  # isort: skip
+from llamaweb.run import web_http, web_tls  # isort: skip
 from llamaweb.run.web_tls import Certificates, TlsEndpoint
 
 POURED = 1200  # messages of 64 KiB: more than the kernels' buffers take
@@ -106,7 +106,8 @@ def main() -> None:
         elif name in bounds:
             bounds[name] = int(value)
         else:
-            setattr(web_http if hasattr(web_http, name) else web, name, float(value))
+            owner = next(module for module in (web_http, web_tls, web) if hasattr(module, name))
+            setattr(owner, name, float(value))
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     port = int(sys.argv[1])
     endpoint: Any = web.endpoints.TCP4ServerEndpoint(web.reactor, port, interface="127.0.0.1")
