@@ -14,9 +14,10 @@ from inference.edge.errors import end_error
 from inference.edge.following import Follower
 from inference.edge.places import EventId
 from inference.edge.rejoining import ALL_SEEN, Seen
-from inference.edge.rendering import Bytes, Rendering
+from inference.edge.rendering import Rendering
 from inference.edge.replies import close_with, stream_of
 from inference.edge.resumable.families import FAMILIES
+from inference.edge.resumable.sizes import num_bytes
 from inference.edge.resumable.wish import HEADER
 from inference.edge.waiting import Waiting
 from inference.edge.wire import Wire
@@ -68,6 +69,7 @@ async def stream_response(
         GoneError: its first bytes can't be made again: a log was cut.
         InvalidError: the client has more than there is.
         NotFoundError: `event_id` is of another stream.
+        UnavailableError: as of `num_bytes`.
     """
     record = found.record
     seen = None if event_id is None else _seen(record, event_id)
@@ -101,30 +103,14 @@ async def stream_response(
     return response
 
 
-async def num_bytes(found: Found) -> tuple[int, bool]:
-    """Bytes of all events so far, and whether they are those that the first client got: False
-    where a log was cut."""
-    record, wire = found.record, wire_of(found.record)
-    follower = Follower(
-        [(record.model, generation_id) for generation_id in record.ids],
-        groups=record.groups,
-        source=_recorded,
-        is_live=False,
-    )
-    rendering, counted = Rendering(wire, record.ids, record.groups), Bytes()
-    try:
-        for index in range(len(record.ids)):
-            follower.start(index)
-        while (batch := await follower.next()) is not None:
-            data, is_broken = rendering.batch(batch, end_error)
-            counted.take(data)
-            if is_broken:
-                return counted.total, not follower.was_reset
-        if follower.is_over:
-            counted.take(rendering.end())
-    finally:
-        follower.close()
-    return counted.total, not follower.was_reset
+async def total_bytes(found: Found) -> int:
+    """Bytes of all events so far.
+
+    Raises:
+        UnavailableError: as of `num_bytes`.
+    """
+    total, _ = await num_bytes(found.record, wire_of(found.record), is_done=found.is_done)
+    return total
 
 
 def wire_of(record: StreamRecord) -> Wire:
@@ -133,10 +119,11 @@ def wire_of(record: StreamRecord) -> Wire:
 
 
 async def _check_offset(found: Found, skip: int) -> None:
-    total, is_whole = await num_bytes(found)
-    if not is_whole:
-        raise GoneError(LOST)
-    if found.is_done and skip > total:
+    record = found.record
+    for generation_id in record.ids:
+        if (await api.generation_read(record.model, generation_id)).reset is not None:
+            raise GoneError(LOST)
+    if found.is_done and skip > await total_bytes(found):
         raise InvalidError(BAD_OFFSET, param="from")
 
 
@@ -170,16 +157,3 @@ def _seen_mates(event_id: EventId, own: int, size: int) -> Sequence[Seen]:
 
 def _running(model: str, generation_id: str) -> AsyncIterator[Read | Position]:
     return api.generation_events(model, generation_id, START, expected=True)
-
-
-async def _recorded(model: str, generation_id: str) -> AsyncIterator[Read | Position]:
-    """A log as it is now."""
-    cursor = START
-    while True:
-        read = await api.generation_read(model, generation_id, cursor)
-        if not read.entries and read.reset is None and not read.gone:
-            return
-        yield read
-        if read.gone:
-            return
-        cursor = read.cursor

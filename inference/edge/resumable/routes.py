@@ -15,9 +15,9 @@ from inference.edge.resumable.keeping import stream_forget_named
 from inference.edge.resumable.rejoin import (
     ABSENT,
     BAD_OFFSET,
-    num_bytes,
     stream_found,
     stream_response,
+    total_bytes,
 )
 from inference.edge.resumable.schemas import (
     NameQuery,
@@ -85,11 +85,10 @@ async def _looked_up(record: StreamRecord) -> StreamOut | None:
     found = await stream_found(record)
     if found is None:
         return None
-    total, _ = await num_bytes(found)
     return StreamOut(
         conversation_id=record.stream_id,
         is_done=found.is_done,
-        total_bytes=total,
+        total_bytes=await total_bytes(found),
         started_at=int(record.started_at),
         completed_at=found.completed_at,
     )

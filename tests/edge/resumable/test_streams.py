@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,15 @@ from typing import Any
 import pytest
 from django.http import HttpRequest
 
+from inference import api
+from inference.api import StreamRecord
+from inference.edge.resumable import sizes
 from inference.edge.resumable.wish import MAX_STREAM_ID_CHARS
+from inference.edge.wire import Wire
 from inference.protocol.events import Failed
 from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.accounts.caller import Caller
+from llamaweb.lib.errors import UnavailableError
 from tests.edge.conftest import CALLER
 from tests.edge.events import STARTED, answer, delta
 from tests.edge.resumable.client import HELLO, NAME, Streams
@@ -159,6 +165,69 @@ async def test_lookup(kept: KeptLogs, streams: Streams) -> None:
     assert done["completed_at"] == 1_800_000_000
     assert found[0]["completed_at"] == 0
     assert found[0]["started_at"] == int(kept.submitted[0].submitted_at)
+
+
+async def test_an_ended_stream_is_measured_once(
+    kept: KeptLogs, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = []
+    count = sizes._counted
+
+    async def noted(record: StreamRecord, wire: Wire) -> Any:
+        counted.append(record.stream_id)
+        return await count(record, wire)
+
+    monkeypatch.setattr(sizes, "_counted", noted)
+    await begun(kept, streams, "running")
+    kept.says = lambda _request: answer("Hi")
+    _, raw = await streams.post(CHAT, STREAM, "done")
+    names = {"conversation_ids": ["running", "done"]}
+    for _ in range(2):
+        _, found = await streams.lookup(names)
+        assert found[1]["total_bytes"] == len(raw)
+    assert (await streams.take_up("done", **{"from": 1}))[1] == raw[1:]
+    assert counted == ["running", "done", "running"]
+
+
+async def test_what_could_not_be_read_is_measured_again(
+    kept: KeptLogs, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.says = lambda _request: answer("Hi")
+    _, raw = await streams.post(CHAT, STREAM)
+
+    async def away(*_args: Any) -> Any:
+        raise UnavailableError("redis is away")
+
+    asked = {"conversation_ids": [NAME]}
+    with monkeypatch.context() as patched:
+        patched.setattr(api, "generation_read", away)
+        assert (await streams.lookup(asked))[1][0]["total_bytes"] != len(raw)
+    assert (await streams.lookup(asked))[1][0]["total_bytes"] == len(raw)
+
+
+async def test_one_stream_of_an_owner_is_measured_at_a_time(
+    kept: KeptLogs, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.says = lambda _request: answer("Hi")
+    await streams.post(CHAT, STREAM)
+    running, most = 0, 0
+    count = sizes._counted
+
+    async def slow(record: StreamRecord, wire: Wire) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        try:
+            return await count(record, wire)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(sizes, "_counted", slow)
+    asked = {"conversation_ids": [NAME]}
+    answers = await asyncio.gather(*(Streams().lookup(asked) for _ in range(4)))
+    assert (most, [status for status, _ in answers]) == (1, [200] * 4)
 
 
 @pytest.mark.parametrize(
