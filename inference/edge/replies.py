@@ -20,6 +20,7 @@ from inference.edge.submission import Run
 from inference.edge.waiting import Waiting
 from inference.edge.wire import Frame, Wire
 from inference.protocol.requests import GenerateRequest
+from llamaweb.accounts.caller import Caller
 from llamaweb.lib.event_stream import HEADERS
 
 # The status waits that long for the first event; then a stream begins with 200 and whatever
@@ -33,10 +34,10 @@ async def reply(
     *,
     stream: bool,
     ping_s: float | None,
-    user_id: int,
+    caller: Caller,
 ) -> dict[str, Any] | StreamingHttpResponse:
     """Run `requests` and answer; `ping_s` of silence in a stream are broken, and while their model
-    isn't there notes say why, naming none that isn't for `user_id`. A stream with an id (see
+    isn't there notes say why, naming none that isn't for `caller`. A stream with an id (see
     `ReplyInfo`) goes on without its client, who may take it up again.
 
     Raises:
@@ -50,7 +51,7 @@ async def reply(
         if kept is not None:
             stack.push_async_exit(kept.left)
         run = await stack.enter_async_context(Run(requests, kept.groups if kept else None))
-        waiting = Waiting(requests[0].model, user_id)
+        waiting = Waiting(requests[0].model, caller.user_id, caller.model_names)
         if not stream:
             return await _whole(run, wire, waiting)
         batch = await waiting.first(run, FIRST_EVENT_WAIT_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
+from collections.abc import Collection
 from typing import Final
 
 from django.db import DatabaseError
@@ -23,13 +24,15 @@ ASK_S: Final = 5.0
 
 class Waiting:
     """A request to `model`, from its submission to the first step of its answer. `user_id`: whose;
-    models that aren't for them aren't named. `reason`: why nothing comes, as far as is known."""
+    models that aren't for them aren't named, nor others than `only`, which their key is for, none
+    for all. `reason`: why nothing comes, as far as is known."""
 
-    def __init__(self, model: str, user_id: int) -> None:
+    def __init__(self, model: str, user_id: int, only: Collection[str] = ()) -> None:
         self.reason = ""
         self.has_begun = False
         self._model = model
         self._user_id = user_id
+        self._only = only
         self._said = ""
         self._visible: frozenset[str] | None = None
 
@@ -75,7 +78,7 @@ class Waiting:
             async with asyncio.timeout(ASK_S):
                 said = await _looks_here().reason(self._model)
                 if said.others and self._visible is None:
-                    models = await api.model_list_for(self._user_id)
+                    models = await api.model_list_for(self._user_id, self._only)
                     self._visible = frozenset(info.name for info in models)
         except (LlamawebError, DatabaseError, TimeoutError):
             return  # what was known is the best there is

@@ -7,6 +7,7 @@ room. Those that are still being written are never removed for others.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import Count, Sum
+from django.db.models import Count, QuerySet, Sum
+from django.db.models.functions import Length
 from django.utils import timezone
 
 from inference.models import Generation
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 MAX_STORED_CHARS: Final = 64 * 1024 * 1024  # of one user, all together
 MAX_CHAIN: Final = 1024  # responses that one goes on from, one behind the other
 PURGE_BATCH: Final = 500
+READ_BATCH: Final = 16  # of a chain, at a time
+PREVIOUS: Final = "previous_response_id"  # the field whose mistakes are told here
+DELETED: Final = "a response that this one goes on from was deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,55 +97,88 @@ def response_create(
         _make_room(owner.pk)
 
 
-def response_get(*, user_id: int, response_id: str) -> ResponseRecord:
-    """A stored response; one that ended is stored first.
+def response_get(
+    *, user_id: int, response_id: str, only: Collection[str] = (), with_log: bool = True
+) -> ResponseRecord:
+    """A stored response; one that ended is stored first. `only`: see `access_responses`; without
+    the log its events say the same in fewer pieces, and no log probabilities.
 
     Raises:
         NotFoundError: absent or not theirs.
     """
-    row = access_response(user_id, response_id)
+    row = access_response(user_id, response_id, only, with_log=with_log)
     if row.generation.state == Generation.State.QUEUED and generation_finalise(row.generation_id):
-        row = access_response(user_id, response_id)
-    return _record(row)
+        row = access_response(user_id, response_id, only, with_log=with_log)
+    return _record(row, with_log=with_log)
 
 
-def response_chain(*, user_id: int, response_id: str) -> list[ResponseRecord]:
-    """A response with all that it goes on from, the first one first. All of them were used now.
+def response_chain(
+    *, user_id: int, response_id: str, max_chars: int, only: Collection[str] = ()
+) -> list[ResponseRecord]:
+    """A response with all that it goes on from, the first one first, without their logs. All of
+    them were used now. `max_chars`: of what was asked in them; their answers were bounded by the
+    prompts of those behind them. `only`: see `access_responses`.
 
     Raises:
-        InvalidError: naming `previous_response_id`: absent, not theirs, not ended, or one that
-            it goes on from was deleted.
+        InvalidError: naming `previous_response_id`: absent, not theirs, not ended, one that it
+            goes on from was deleted, or too much altogether.
     """
-    param = "previous_response_id"
     try:
-        last = response_get(user_id=user_id, response_id=response_id)
+        last = response_get(user_id=user_id, response_id=response_id, only=only, with_log=False)
     except NotFoundError:
-        raise InvalidError("there is no such response", param=param) from None
+        raise InvalidError("there is no such response", param=PREVIOUS) from None
     if not last.is_ended:
-        raise InvalidError("this response hasn't ended yet", param=param)
-    rows = access_responses(user_id).filter(root_id=last.root_id)
-    before = dict(rows.values_list("id", "previous_id"))
-    ids = [last.id]
-    while (previous := before.get(ids[-1], "")) and len(ids) < MAX_CHAIN:
-        ids.append(previous)
-    if len(ids) == MAX_CHAIN:
+        raise InvalidError("this response hasn't ended yet", param=PREVIOUS)
+    rows = access_responses(user_id, only).filter(root_id=last.root_id)
+    ids = _chain_ids(rows, last.id)
+    num_chars = responses_chars(user_id=user_id, response_ids=ids, only=only)
+    if num_chars > max_chars:
         raise InvalidError(
-            f"{MAX_CHAIN} responses go on from each other; that is the limit", param=param
+            f"goes on from {num_chars} characters of input, at most {max_chars} are allowed in "
+            "one request",
+            param=PREVIOUS,
+            bound="prompt",
         )
-    found = rows.select_related("generation").defer("generation__request").in_bulk(ids)
+    found = _records(rows, ids[::-1])
     if len(found) != len(ids):
-        raise InvalidError("a response that this one goes on from was deleted", param=param)
-    access_responses(user_id).filter(id__in=ids).update(used_at=timezone.now())
-    return [_record(found[each]) for each in reversed(ids)]
+        raise InvalidError(DELETED, param=PREVIOUS)
+    rows.filter(id__in=ids).update(used_at=timezone.now())
+    return found
 
 
-def response_delete(*, user_id: int, response_id: str) -> ResponseRecord:
-    """Delete a response with its generation; the caller ends what still runs.
+def response_before(
+    *, user_id: int, record: ResponseRecord, newest_first: bool, only: Collection[str] = ()
+) -> Iterator[ResponseRecord]:
+    """All that `record` goes on from, as in `response_chain`; nothing if one of them was deleted.
+    They are read as far as the caller comes, and reading is no use of them."""
+    rows = access_responses(user_id, only).filter(root_id=record.root_id)
+    try:
+        ids = _chain_ids(rows, record.previous_id) if record.previous_id else []
+    except InvalidError:
+        return
+    ids = ids if newest_first else ids[::-1]
+    for start in range(0, len(ids), READ_BATCH):
+        yield from _records(rows, ids[start : start + READ_BATCH])
+
+
+def responses_chars(
+    *, user_id: int, response_ids: Collection[str], only: Collection[str] = ()
+) -> int:
+    """Characters of what was asked in those of these responses that are theirs."""
+    rows = access_responses(user_id, only).filter(id__in=response_ids)
+    return rows.aggregate(chars=Sum(Length("items")))["chars"] or 0
+
+
+def response_delete(
+    *, user_id: int, response_id: str, only: Collection[str] = ()
+) -> ResponseRecord:
+    """Delete a response with its generation; the caller ends what still runs. `only`: see
+    `access_responses`.
 
     Raises:
         NotFoundError: absent or not theirs.
     """
-    row = access_response(user_id, response_id)
+    row = access_response(user_id, response_id, only)
     Generation.objects.filter(id=row.generation_id).delete()
     return _record(row)
 
@@ -174,14 +212,37 @@ def _make_room(owner_id: int) -> None:
     Generation.objects.filter(id__in=drop).delete()
 
 
-def _record(row: StoredResponse) -> ResponseRecord:
+def _chain_ids(rows: QuerySet[StoredResponse], last_id: str) -> list[str]:
+    """A response and those of `rows` that it goes on from, the first one last."""
+    before = dict(rows.values_list("id", "previous_id"))
+    ids = [last_id]
+    while (previous := before.get(ids[-1], "")) and len(ids) < MAX_CHAIN:
+        ids.append(previous)
+    if len(ids) == MAX_CHAIN:
+        raise InvalidError(
+            f"{MAX_CHAIN} responses go on from each other; that is the limit", param=PREVIOUS
+        )
+    if ids[-1] not in before:
+        raise InvalidError(DELETED, param=PREVIOUS)
+    return ids
+
+
+def _records(rows: QuerySet[StoredResponse], ids: Sequence[str]) -> list[ResponseRecord]:
+    """Those that are still there, in this order, without their logs."""
+    kept = rows.select_related("generation").defer("generation__request", "log")
+    found = kept.in_bulk(ids)
+    return [_record(found[each], with_log=False) for each in ids if each in found]
+
+
+def _record(row: StoredResponse, *, with_log: bool = True) -> ResponseRecord:
     """The one mapper from row to contract."""
     generation = row.generation
+    log = row.log if with_log else None
     is_ended = generation.state != Generation.State.QUEUED
     events: list[Event] = []
     if is_ended:
         parts = [(kind, text) for kind, text in generation.parts]
-        events = events_of(parts, row.log, _end(generation))
+        events = events_of(parts, log, _end(generation))
     return ResponseRecord(
         id=row.id,
         previous_id=row.previous_id,
@@ -193,7 +254,7 @@ def _record(row: StoredResponse) -> ResponseRecord:
         items=row.items,
         options=row.options,
         is_ended=is_ended,
-        is_exact=is_cut_known(row.log) or not generation.parts,
+        is_exact=is_cut_known(log) or not generation.parts,
         events=tuple(events),
     )
 

@@ -18,6 +18,7 @@ from inference.edge.openai.wire import OpenAIWire
 from inference.edge.replies import reply
 from inference.protocol.events import Event, Failed
 from inference.protocol.requests import GenerateRequest
+from tests.edge.conftest import CALLER
 from tests.edge.events import STARTED, answer, delta
 from tests.edge.wire import CHAT, HELLO, Wire
 from tests.fakes.inference_api import FakeInference
@@ -110,7 +111,7 @@ async def test_a_response_that_is_never_sent_cancels(fake: FakeInference) -> Non
     fake.script = hanging(STARTED, delta("x"))
     context = SubmitContext("user:7", "user:7", "tiny", 4, 0.0, 600.0)
     requests = chat_requests(ChatCompletionIn(messages=[]), context)
-    response = await reply(requests, OpenAIWire(requests), stream=True, ping_s=None, user_id=7)
+    response = await reply(requests, OpenAIWire(requests), stream=True, ping_s=None, caller=CALLER)
     assert fake.reading
     del response
     gc.collect()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import replace
 
 import httpx2 as httpx
 import openai
 import pytest
 from django.core.asgi import get_asgi_application
+from django.http import HttpRequest
 
 from inference import api
 from inference.api import ModelInfo
@@ -18,8 +20,11 @@ from inference.protocol.reasons import Other, Reason, reason, reason_info
 from inference.protocol.requests import GenerateRequest
 from inference.queues.contract import EngineStatus, Position, Read
 from inference.queues.terminals import DEADLINE
+from llamaweb.accounts.auth import ApiKeyAuth
+from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import UnavailableError
 from llamaweb.lib.event_stream import MAX_COMMENT_CHARS, comment
+from tests.edge.conftest import CALLER
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Streamed, Wire
 from tests.fakes.inference_api import FakeInference
@@ -91,13 +96,20 @@ async def test_a_stream_says_each_reason_once(path: str, waits: Waits, wire: Wir
 async def test_models_are_named_to_who_may_use_them(
     waits: Waits, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def both(user_id: int) -> list[ModelInfo]:
+    async def both(user_id: int, only: Collection[str]) -> list[ModelInfo]:
         assert user_id == 7
-        return [ModelInfo("tiny", 0, 4, "mock"), ModelInfo("secret", 0, 4, "mock")]
+        names = [name for name in ("tiny", "secret") if name in (only or (name,))]
+        return [ModelInfo(name, 0, 4, "mock") for name in names]
+
+    async def limited(self: ApiKeyAuth, request: HttpRequest) -> Caller:
+        return replace(CALLER, model_names=frozenset({"tiny"}))
 
     monkeypatch.setattr(api, "model_list_for", both)
     waits(HELD, then=tuple(answer("Hi")))
     assert comments(await wire.stream(CHAT)) == [HELD.text]
+    monkeypatch.setattr(ApiKeyAuth, "__call__", limited)
+    waits(HELD, then=tuple(answer("Hi")))
+    assert comments(await wire.stream(CHAT)) == [HIDDEN]
 
 
 async def test_the_official_client_notices_nothing(waits: Waits) -> None:

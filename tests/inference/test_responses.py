@@ -27,7 +27,9 @@ DELTAS = (Delta("he", (1,)), Delta("l\0l", (2, 3)), Delta("", (4,)), Delta("o", 
 END = Finished("stop", Usage(3, 4, 1))
 
 
-def make(owner: Any, previous: ResponseRecord | None = None, **values: Any) -> str:
+def make(
+    owner: Any, previous: ResponseRecord | None = None, items: str = "[]", **values: Any
+) -> str:
     """A response whose generation is queued."""
     response_id = new_id("resp_")
     created_at = int(timezone.now().timestamp())
@@ -36,7 +38,7 @@ def make(owner: Any, previous: ResponseRecord | None = None, **values: Any) -> s
         user_id=owner.pk,
         response_id=response_id,
         request=request,
-        items="[]",
+        items=items,
         options="{}",
         previous=previous,
     )
@@ -52,11 +54,24 @@ def run(queue: Queue, *events: Any) -> None:
         assert queue.append("mock", "e", [append]) == ("ok",)
 
 
-def ended(queue: Queue, owner: Any, previous: ResponseRecord | None = None) -> ResponseRecord:
+def ended(
+    queue: Queue, owner: Any, previous: ResponseRecord | None = None, items: str = "[]"
+) -> ResponseRecord:
     """A response that has been answered."""
-    response_id = make(owner, previous)
+    response_id = make(owner, previous, items)
     run(queue, *DELTAS, END)
     return responses.response_get(user_id=owner.pk, response_id=response_id)
+
+
+def chain_of(owner: Any, record: ResponseRecord, **bounds: Any) -> list[ResponseRecord]:
+    """It with all that it goes on from."""
+    bounds = {"max_chars": 10**6, **bounds}
+    return responses.response_chain(user_id=owner.pk, response_id=record.id, **bounds)
+
+
+def used_at(*records: ResponseRecord) -> list[Any]:
+    """When they were last used."""
+    return [StoredResponse.objects.get(id=record.id).used_at for record in records]
 
 
 def test_an_ended_one_is_told_as_it_was(queue: Queue, alice: Any) -> None:
@@ -104,7 +119,7 @@ def test_only_its_owner_has_it(queue: Queue, alice: Any, carol: Any) -> None:
         with pytest.raises(NotFoundError):
             act(user_id=carol.pk, response_id=record.id)
     with pytest.raises(InvalidError):
-        responses.response_chain(user_id=carol.pk, response_id=record.id)
+        chain_of(carol, record)
     type(alice).objects.filter(pk=alice.pk).update(is_active=False)
     with pytest.raises(NotFoundError):
         responses.response_get(user_id=alice.pk, response_id=record.id)
@@ -115,22 +130,86 @@ def test_a_chain_is_whole_or_refused(queue: Queue, alice: Any) -> None:
     second = ended(queue, alice, first)
     other = ended(queue, alice, first)
     third = ended(queue, alice, second)
-    chain = responses.response_chain(user_id=alice.pk, response_id=third.id)
+    chain = chain_of(alice, third)
     assert [record.id for record in chain] == [first.id, second.id, third.id]
     responses.response_delete(user_id=alice.pk, response_id=second.id)
     with pytest.raises(InvalidError, match="deleted"):
-        responses.response_chain(user_id=alice.pk, response_id=third.id)
-    chain = responses.response_chain(user_id=alice.pk, response_id=other.id)
+        chain_of(alice, third)
+    chain = chain_of(alice, other)
     assert [record.id for record in chain] == [first.id, other.id]
 
 
 def test_a_chain_has_a_bound(queue: Queue, alice: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responses, "MAX_CHAIN", 3)
     second = ended(queue, alice, ended(queue, alice))
-    responses.response_chain(user_id=alice.pk, response_id=second.id)
+    chain_of(alice, second)
     third = ended(queue, alice, second)
     with pytest.raises(InvalidError, match="3"):
-        responses.response_chain(user_id=alice.pk, response_id=third.id)
+        chain_of(alice, third)
+
+
+def test_a_chain_of_too_much_is_refused_before_it_is_read(
+    queue: Queue, alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ended(queue, alice, items='["ä"]')
+    second = ended(queue, alice, first, items='["bb"]')
+    assert len(chain_of(alice, second, max_chars=11)) == 2
+    before = used_at(first, second)
+    monkeypatch.delattr(responses, "_records")
+    with pytest.raises(InvalidError, match="11 characters of input, at most 10") as caught:
+        chain_of(alice, second, max_chars=10)
+    assert (caught.value.param, caught.value.bound) == ("previous_response_id", "prompt")
+    assert used_at(first, second) == before
+
+
+def test_what_one_goes_on_from_is_read_as_far_as_it_is_wanted(
+    queue: Queue, alice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ended(queue, alice)
+    second = ended(queue, alice, first)
+    third = ended(queue, alice, second)
+    before = used_at(first, second, third)
+    monkeypatch.setattr(responses, "READ_BATCH", 1)
+    read: list[str] = []
+    mapper = responses._record
+
+    def record(row: StoredResponse, **options: Any) -> ResponseRecord:
+        read.append(row.id)
+        return mapper(row, **options)
+
+    monkeypatch.setattr(responses, "_record", record)
+    walk = responses.response_before(user_id=alice.pk, record=third, newest_first=True)
+    assert next(walk).id == second.id
+    assert read == [second.id]
+    assert [each.id for each in walk] == [first.id]
+    walk = responses.response_before(user_id=alice.pk, record=third, newest_first=False)
+    assert [each.id for each in walk] == [first.id, second.id]
+    assert used_at(first, second, third) == before
+    responses.response_delete(user_id=alice.pk, response_id=first.id)
+    assert not list(responses.response_before(user_id=alice.pk, record=third, newest_first=True))
+
+
+def test_of_other_models_than_the_keys_nothing(queue: Queue, alice: Any) -> None:
+    first = ended(queue, alice, items="[1]")
+    second = ended(queue, alice, first)
+    mine: dict[str, Any] = {"user_id": alice.pk, "response_id": second.id}
+    for act in (responses.response_get, responses.response_delete):
+        with pytest.raises(NotFoundError):
+            act(**mine, only={"other"})
+    with pytest.raises(InvalidError, match="no such response"):
+        chain_of(alice, second, only={"other"})
+    assert len(chain_of(alice, second, only={"mock", "other"})) == 2
+    Generation.objects.filter(id=first.generation_id).update(model_name="other")
+    with pytest.raises(InvalidError, match="deleted"):
+        chain_of(alice, second, only={"mock"})
+    walk = responses.response_before(
+        user_id=alice.pk, record=second, newest_first=True, only={"mock"}
+    )
+    assert not list(walk)
+    chars = {"user_id": alice.pk, "response_ids": [first.id, second.id]}
+    assert responses.responses_chars(**chars) == 5
+    assert responses.responses_chars(**chars, only={"mock"}) == 2
+    assert responses.response_get(**mine, only={"mock"}).id == second.id
 
 
 def test_the_least_recently_used_make_room(
@@ -141,7 +220,7 @@ def test_the_least_recently_used_make_room(
     queue.claim("mock", "other", slots=1, idle=True)
     theirs = ended(queue, bob)
     one, two = ended(queue, alice), ended(queue, alice)
-    responses.response_chain(user_id=alice.pk, response_id=one.id)  # is used
+    chain_of(alice, one)  # is used
     three = ended(queue, alice)
     left = set(StoredResponse.objects.filter(owner=alice).values_list("id", flat=True))
     assert left == {waits, one.id, three.id}
@@ -165,7 +244,7 @@ def test_what_nobody_uses_expires(queue: Queue, alice: Any, settings: Any) -> No
     waits = make(alice)
     days = timedelta(days=settings.RESPONSE_DAYS, seconds=1)
     StoredResponse.objects.update(used_at=timezone.now() - days)
-    responses.response_chain(user_id=alice.pk, response_id=used.id)
+    chain_of(alice, used)
     assert responses.response_purge() == 1
     left = set(StoredResponse.objects.values_list("id", flat=True))
     assert left == {used.id, waits}

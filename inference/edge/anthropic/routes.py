@@ -32,7 +32,7 @@ async def messages(
         MessageWire(made),
         stream=body.stream,
         ping_s=ping_s(),
-        user_id=caller_of(request).user_id,
+        caller=caller_of(request),
     )
 
 

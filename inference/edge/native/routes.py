@@ -127,7 +127,7 @@ async def _reply(
         NativeWire(requests),
         stream=body.stream,
         ping_s=ping_s(body.sse_ping_interval),
-        user_id=caller_of(request).user_id,
+        caller=caller_of(request),
     )
     if isinstance(answer, StreamingHttpResponse):
         return answer

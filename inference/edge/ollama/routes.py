@@ -92,5 +92,5 @@ async def _reply(
         OllamaWire(asked),
         stream=body.stream,
         ping_s=ping_s(),
-        user_id=caller_of(request).user_id,
+        caller=caller_of(request),
     )

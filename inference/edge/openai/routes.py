@@ -57,5 +57,5 @@ async def _reply(
         OpenAIWire(requests),
         stream=body.stream,
         ping_s=ping_s(body.sse_ping_interval),
-        user_id=caller_of(request).user_id,
+        caller=caller_of(request),
     )

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from inference.edge.prompt_bounds import MAX_REQUEST_CHARS
 from inference.edge.responses.ids import ItemPlace, item_id
 from inference.edge.wire_types import MAX_MESSAGES
+from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 Item: TypeAlias = dict[str, Any]
@@ -53,6 +56,29 @@ def item_reference(item: Item, path: str) -> str | None:
 def items_to_keep(items: list[Item], response_id: str) -> list[Item]:
     """`items` as they are listed later: each with an id, contents in parts, and a status."""
     return [_kept(item, ItemPlace(response_id, True, index)) for index, item in enumerate(items)]
+
+
+def items_to_json(items: Sequence[Item]) -> str:
+    """JSON text as it is kept; half an emoji, cut by a client, is U+FFFD."""
+    return valid_text(json.dumps(items, ensure_ascii=False))
+
+
+def refuse_large(items: Iterable[Item]) -> None:
+    """Items may say more than a model is shown of them, and all of it is kept.
+
+    Raises:
+        InvalidError: over `MAX_REQUEST_CHARS` as JSON; what stands behind isn't looked at.
+    """
+    num_chars = 0
+    for item in items:
+        num_chars += len(items_to_json([item]))
+        if num_chars > MAX_REQUEST_CHARS:
+            raise InvalidError(
+                f"has more than {MAX_REQUEST_CHARS} characters of JSON with what it refers to, "
+                "which is the limit of one request",
+                param="input",
+                bound="prompt",
+            )
 
 
 def _item(item: Any, path: str) -> Item:

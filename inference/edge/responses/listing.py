@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from inference.edge.responses.items import Item
 from inference.edge.responses.schemas import MAX_ID_CHARS
-from inference.edge.responses.stored import past_of
-from inference.registry.responses import items_read, response_get
+from inference.edge.responses.stored import output_of
+from inference.registry.responses import (
+    ResponseRecord,
+    items_read,
+    response_before,
+    response_get,
+)
+from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import InvalidError
 
 MAX_LIMIT = 100
@@ -23,36 +31,47 @@ class ItemsQuery(BaseModel):
     after: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
 
 
-def items_page(user_id: int, response_id: str, query: ItemsQuery) -> dict[str, Any]:
-    """One page; without an `order` the last item comes first.
+def items_page(caller: Caller, response_id: str, query: ItemsQuery) -> dict[str, Any]:
+    """One page; without an `order` the last item comes first. No more is read than it takes.
 
     Raises:
         NotFoundError: absent or not theirs.
         InvalidError: there is no item called `after`.
     """
-    record = response_get(user_id=user_id, response_id=response_id)
-    items = [*_before(user_id, record.previous_id), *items_read(record)]
-    if query.order == "desc":
-        items.reverse()
-    start = 0
-    if query.after is not None:
-        ids = [item["id"] for item in items]
-        if query.after not in ids:
-            raise InvalidError("there is no such item", param="after")
-        start = ids.index(query.after) + 1
-    page = items[start : start + query.limit]
+    record = response_get(
+        user_id=caller.user_id,
+        response_id=response_id,
+        only=caller.model_names,
+        with_log=False,
+    )
+    items = _items(caller, record, newest_first=query.order == "desc")
+    if query.after is not None and all(item["id"] != query.after for item in items):
+        raise InvalidError("there is no such item", param="after")
+    page = list(islice(items, query.limit))
+    has_more = next(items, None) is not None
     return {
         "object": "list",
         "data": page,
         "first_id": page[0]["id"] if page else "",
         "last_id": page[-1]["id"] if page else "",
-        "has_more": start + query.limit < len(items),
+        "has_more": has_more,
     }
 
 
-def _before(user_id: int, previous_id: str) -> list[Item]:
-    """What the response goes on from, as far as it is still there."""
-    try:
-        return past_of(user_id, previous_id or None).items
-    except InvalidError:
-        return []
+def _items(caller: Caller, record: ResponseRecord, *, newest_first: bool) -> Iterator[Item]:
+    """What was asked in `record`, with all that it goes on from, as far as it is still there."""
+    before = response_before(
+        user_id=caller.user_id,
+        record=record,
+        newest_first=newest_first,
+        only=caller.model_names,
+    )
+    own = items_read(record)
+    if newest_first:
+        yield from reversed(own)
+        for each in before:
+            yield from reversed([*items_read(each), *output_of(each)])
+    else:
+        for each in before:
+            yield from (*items_read(each), *output_of(each))
+        yield from own

@@ -20,6 +20,7 @@ from inference.edge.utilities import utility_answer
 from inference.protocol.requests import CountRequest
 from inference.protocol.results import CountResult
 from inference.registry.responses import response_get
+from llamaweb.accounts.caller import Caller
 from llamaweb.accounts.database import in_database
 from llamaweb.lib.ids import new_id
 
@@ -31,14 +32,14 @@ Reply = dict[str, Any] | StreamingHttpResponse
 @router.post("/responses", response={200: dict[str, Any]}, summary="Response")
 async def responses_create(request: HttpRequest, body: ResponseIn) -> Reply:
     """An answer to a list of items; with `stream` as server-sent events."""
-    user_id = caller_of(request).user_id
+    caller = caller_of(request)
     context = await submit_context(request, body.model)
-    items, past = await in_database(_input_of)(user_id, body)
+    items, past = await in_database(_input_of)(caller, body)
     wanted = response_wanted(body, context, items, before=past.items, root_id=past.root_id)
     await refuse_hopeless(context.model, [wanted.request.prompt])
     return await response_make(
         wanted,
-        user_id=user_id,
+        caller=caller,
         stream=body.stream,
         ping_interval_s=body.sse_ping_interval,
         previous=past.last,
@@ -49,7 +50,7 @@ async def responses_create(request: HttpRequest, body: ResponseIn) -> Reply:
 async def responses_input_tokens(request: HttpRequest, body: ResponseIn) -> dict[str, Any]:
     """How many tokens the model would read of a request."""
     context = await submit_context(request, body.model)
-    items, past = await in_database(_input_of)(caller_of(request).user_id, body)
+    items, past = await in_database(_input_of)(caller_of(request), body)
     prompt, _, _ = response_prompt(body, context, items, past.items)
     await refuse_hopeless(context.model, [prompt])
     count = CountRequest(
@@ -70,25 +71,27 @@ async def responses_retrieve(
     request: HttpRequest, response_id: str, query: Query[RetrieveQuery]
 ) -> Reply:
     """A stored response; with `stream` its events behind the one with number `starting_after`."""
-    user_id = caller_of(request).user_id
-    record = await in_database(response_get)(user_id=user_id, response_id=response_id)
+    caller = caller_of(request)
+    record = await in_database(response_get)(
+        user_id=caller.user_id, response_id=response_id, only=caller.model_names
+    )
     if not query.stream:
         return await response_body(record)
     after = -1 if query.starting_after is None else query.starting_after
-    return await response_stream(user_id, record, after=after, ping_s=ping_s())
+    return await response_stream(caller, record, after=after, ping_s=ping_s())
 
 
 @router.delete("/responses/{response_id}", response={200: dict[str, Any]}, summary="Delete one")
 async def responses_delete(request: HttpRequest, response_id: str) -> dict[str, Any]:
     """Delete a stored response with its answer; one that is being made ends."""
-    await response_forget(caller_of(request).user_id, response_id)
+    await response_forget(caller_of(request), response_id)
     return {"id": response_id, "object": "response", "deleted": True}
 
 
 @router.post("/responses/{response_id}/cancel", response={200: dict[str, Any]}, summary="Cancel")
 async def responses_cancel(request: HttpRequest, response_id: str) -> dict[str, Any]:
     """End a response that is being made."""
-    return await response_cancel(caller_of(request).user_id, response_id)
+    return await response_cancel(caller_of(request), response_id)
 
 
 @router.get(
@@ -98,11 +101,10 @@ async def responses_input_items(
     request: HttpRequest, response_id: str, query: Query[ItemsQuery]
 ) -> dict[str, Any]:
     """What a response was made of, with all that it goes on from."""
-    user_id = caller_of(request).user_id
-    return await in_database(items_page)(user_id, response_id, query)
+    return await in_database(items_page)(caller_of(request), response_id, query)
 
 
-def _input_of(user_id: int, body: ResponseIn) -> tuple[list[Item], Past]:
+def _input_of(caller: Caller, body: ResponseIn) -> tuple[list[Item], Past]:
     """The items of a request, and what it goes on from."""
-    items = with_references(user_id, items_of(body.input))
-    return items, past_of(user_id, body.previous_response_id)
+    items = with_references(caller, items_of(body.input))
+    return items, past_of(caller, body.previous_response_id)

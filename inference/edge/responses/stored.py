@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from inference import api
 from inference.edge.errors import end_error
+from inference.edge.prompt_bounds import MAX_REQUEST_CHARS
 from inference.edge.responses.ids import ItemPlace, place_of
-from inference.edge.responses.items import Item, item_reference
+from inference.edge.responses.items import Item, item_reference, refuse_large
 from inference.edge.responses.render import ResponsesWire
 from inference.edge.steps import Broken, Step, Steps
 from inference.edge.wire import Frame
@@ -20,7 +21,9 @@ from inference.registry.responses import (
     items_read,
     response_chain,
     response_get,
+    responses_chars,
 )
+from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import InvalidError, NotFoundError
 
 MAX_REFERENCES: Final = 256
@@ -77,7 +80,7 @@ async def response_body(record: ResponseRecord) -> dict[str, Any]:
     return wire_of(record).body("queued" if is_queued else "in_progress")
 
 
-def past_of(user_id: int, previous_id: str | None) -> Past:
+def past_of(caller: Caller, previous_id: str | None) -> Past:
     """What a request that names `previous_id` goes on from.
 
     Raises:
@@ -85,47 +88,81 @@ def past_of(user_id: int, previous_id: str | None) -> Past:
     """
     if previous_id is None:
         return Past([])
-    chain = response_chain(user_id=user_id, response_id=previous_id)
+    chain = response_chain(
+        user_id=caller.user_id,
+        response_id=previous_id,
+        max_chars=MAX_REQUEST_CHARS,
+        only=caller.model_names,
+    )
     items = [item for record in chain for item in (*items_read(record), *output_of(record))]
     return Past(items, chain[-1])
 
 
-def with_references(user_id: int, items: Sequence[Item]) -> list[Item]:
+def with_references(caller: Caller, items: Sequence[Item]) -> list[Item]:
     """`items` with what their references mean.
 
     Raises:
-        InvalidError: naming the reference: there is no such item for this user, or too many.
+        InvalidError: naming the reference: there is no such item for this caller, or too many;
+            or too much altogether.
     """
-    places: dict[int, ItemPlace] = {}
+    out = list(items)
+    for response_id, places in _references(caller, items).items():
+        sides = _sides(caller, response_id)
+        for index, place in places.items():
+            side = sides[0 if place.is_input else 1]
+            if place.index >= len(side):
+                raise InvalidError("there is no such item", param=f"input[{index}].id")
+            out[index] = side[place.index]
+    refuse_large(out)
+    return out
+
+
+def _references(caller: Caller, items: Sequence[Item]) -> dict[str, dict[int, ItemPlace]]:
+    """What is referred to, by response and by the index of the reference."""
+    found: dict[str, dict[int, ItemPlace]] = {}
+    num_references = 0
     for index, item in enumerate(items):
         path = f"input[{index}].id"
         if (reference := item_reference(item, path)) is not None:
             place = place_of(reference)
             if place is None:
                 raise InvalidError("there is no such item", param=path)
-            places[index] = place
-    if len(places) > MAX_REFERENCES:
+            found.setdefault(place.response_id, {})[index] = place
+            num_references += 1
+    if num_references > MAX_REFERENCES:
         raise InvalidError(
-            f"refers to {len(places)} items, at most {MAX_REFERENCES} are allowed", param="input"
+            f"refers to {num_references} items, at most {MAX_REFERENCES} are allowed",
+            param="input",
         )
-    found = {
-        response_id: _sides(user_id, response_id)
-        for response_id in dict.fromkeys(place.response_id for place in places.values())
-    }
-    out = list(items)
-    for index, place in places.items():
-        side = found[place.response_id][0 if place.is_input else 1]
-        if place.index >= len(side):
-            raise InvalidError("there is no such item", param=f"input[{index}].id")
-        out[index] = side[place.index]
-    return out
+    if found:
+        _refuse_large(caller, list(found))
+    return found
 
 
-def _sides(user_id: int, response_id: str) -> tuple[list[Item], list[Item]]:
+def _refuse_large(caller: Caller, response_ids: Sequence[str]) -> None:
+    """All of them are read, whatever is wanted of them."""
+    num_chars = responses_chars(
+        user_id=caller.user_id, response_ids=response_ids, only=caller.model_names
+    )
+    if num_chars > MAX_REQUEST_CHARS:
+        raise InvalidError(
+            f"refers to responses with {num_chars} characters of input, at most "
+            f"{MAX_REQUEST_CHARS} are allowed in one request",
+            param="input",
+            bound="prompt",
+        )
+
+
+def _sides(caller: Caller, response_id: str) -> tuple[list[Item], list[Item]]:
     """What was asked in a response, and what it answered so far; nothing of one that isn't
     theirs."""
     try:
-        record = response_get(user_id=user_id, response_id=response_id)
+        record = response_get(
+            user_id=caller.user_id,
+            response_id=response_id,
+            only=caller.model_names,
+            with_log=False,
+        )
     except NotFoundError:
         return [], []
     return items_read(record), output_of(record) if record.is_ended else []

@@ -21,6 +21,7 @@ from inference.protocol.events import Entry, Failed
 from inference.protocol.fold import EMPTY, fold
 from inference.queues.contract import START, Cursor, Position, Read
 from inference.registry.responses import ResponseRecord, response_get
+from llamaweb.accounts.caller import Caller
 from llamaweb.accounts.database import in_database
 
 LATE_SEQ: Final = 2**53  # behind all that a log may have told before
@@ -33,14 +34,14 @@ NOT_EXACT: Final = Failed(
 
 
 async def response_stream(
-    user_id: int, record: ResponseRecord, *, after: int, ping_s: float | None
+    caller: Caller, record: ResponseRecord, *, after: int, ping_s: float | None
 ) -> StreamingHttpResponse:
     """The events behind number `after`, -1 for all; `ping_s` of silence are broken.
 
     Raises:
         LlamawebError: how it ended, if it was refused; the numbers of its events are lost.
     """
-    follower = follow(user_id, record, after=after)
+    follower = follow(caller, record, after=after)
     try:
         batch = await follower.first(FIRST_EVENT_WAIT_S)
         if batch is not None and isinstance(batch.steps[0], Broken):
@@ -55,11 +56,11 @@ async def response_stream(
     return response
 
 
-def follow(user_id: int, record: ResponseRecord, *, after: int = -1) -> Follower:
+def follow(caller: Caller, record: ResponseRecord, *, after: int = -1) -> Follower:
     """Reads the events of a response; `close` it at the end."""
 
     def source(_model: str, _generation_id: str) -> AsyncIterator[Read | Position]:
-        return _events(user_id, record, after)
+        return _events(caller, record, after)
 
     follower = Follower([(record.model_name, record.generation_id)], source=source)
     follower.start(0)
@@ -86,7 +87,7 @@ def _encoded(wire: ResponsesWire, batch: Batch) -> bytes:
 
 
 async def _events(
-    user_id: int, record: ResponseRecord, after: int
+    caller: Caller, record: ResponseRecord, after: int
 ) -> AsyncGenerator[Read | Position, None]:
     """From the log; where that is forgotten, from the database."""
     has_read = False
@@ -104,7 +105,9 @@ async def _events(
                 yield item
             else:
                 return
-        record = await in_database(response_get)(user_id=user_id, response_id=record.id)
+        record = await in_database(response_get)(
+            user_id=caller.user_id, response_id=record.id, only=caller.model_names
+        )
     if not record.is_ended:
         yield Read(START, gone=True)
     elif has_read:

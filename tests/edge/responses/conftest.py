@@ -76,11 +76,11 @@ class Connection:
 class World:
     """alice's client, and the engine that answers her."""
 
-    def __init__(self, engine: Engine, user: Any) -> None:
+    def __init__(self, engine: Engine, user: Any, **key: Any) -> None:
         self.engine = engine
         self.user = user
         self.client = AsyncClient()
-        self.headers = {"Authorization": f"Bearer {make_key(user)}"}
+        self.headers = {"Authorization": f"Bearer {make_key(user, **key)}"}
 
     async def send(self, path: str = "", **body: Any) -> Any:
         """POST; the response itself."""

@@ -10,7 +10,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from inference import bus
-from inference.models import Generation, StoredResponse
+from inference.edge.responses import items, stored
+from inference.models import Generation, ModelConfig, StoredResponse
 from inference.protocol.codec import decode_request
 from inference.protocol.events import CallRef, Cancelled, Delta, Failed, Finished, Usage
 from inference.protocol.fold import EMPTY, fold
@@ -166,12 +167,12 @@ async def test_one_goes_on_from_another(world: World) -> None:
 async def test_items_are_referred_to(world: World) -> None:
     first = await world.whole(text="hello", input="one")
     _, page = await world.get(f"{first['id']}/input_items")
-    items = [
+    asked = [
         {"type": "item_reference", "id": page["data"][0]["id"]},
         {"id": first["output"][0]["id"]},
         {"role": "user", "content": "two"},
     ]
-    second = await world.whole(text="hello", input=items)
+    second = await world.whole(text="hello", input=asked)
     told = [(m.role, m.content) for m in (await prompt_of(second["id"])).messages]
     assert told == [("user", "one"), ("assistant", "hello"), ("user", "two")]
     response = await world.send(input=[{"type": "item_reference", "id": first["id"]}])
@@ -200,6 +201,76 @@ async def test_somebody_elses_are_absent(world: World, strange: World) -> None:
     assert response.status_code == 400
     assert json.loads(response.content)["error"]["param"] == "input[0].id"
     assert (await world.get(made["id"]))[0] == 200
+
+
+async def test_a_key_for_other_models_finds_none(world: World) -> None:
+    await ModelConfig.objects.acreate(name="other", engine_class="mock")
+    made = await world.whole(text="hello", input="one")
+    limited = await sync_to_async(World)(world.engine, world.user, model_names=["other"])
+    for response in (
+        await limited.raw(made["id"]),
+        await limited.raw(f"{made['id']}?stream=true"),
+        await limited.raw(f"{made['id']}/input_items"),
+        await limited.delete(made["id"]),
+        await limited.send(f"/{made['id']}/cancel"),
+    ):
+        assert response.status_code == 404
+    for body, param in (
+        ({"previous_response_id": made["id"]}, "previous_response_id"),
+        ({"input": [{"id": made["output"][0]["id"]}]}, "input[0].id"),
+    ):
+        response = await limited.send(model="other", **body)
+        assert response.status_code == 400
+        assert json.loads(response.content)["error"]["param"] == param
+    both = await sync_to_async(World)(world.engine, world.user, model_names=["mock", "other"])
+    assert await both.get(made["id"]) == (200, made)
+    await both.whole(text="bye", previous_response_id=made["id"])
+
+
+async def test_all_that_references_mean_is_bounded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what no model is shown."""
+    monkeypatch.setattr(items, "MAX_REQUEST_CHARS", 5000)
+    sealed = {"type": "compaction", "encrypted_content": "x" * 1000}
+    hello = {"role": "user", "content": "Hello"}
+    first = await world.whole(text="hello", input=[sealed, hello])
+    _, page = await world.get(f"{first['id']}/input_items?order=asc")
+    reference = {"id": page["data"][0]["id"]}
+    await world.whole(text="hello", input=[reference] * 3 + [hello])
+    for given in ([reference] * 5 + [hello], [{**hello, "x": "y" * 5000}]):
+        for path in ("", "/input_tokens"):
+            response = await world.send(path, input=given)
+            assert response.status_code == 400
+            error = json.loads(response.content)["error"]
+            assert (error["param"], "5000 characters" in error["message"]) == ("input", True)
+    assert await StoredResponse.objects.acount() == 2
+
+
+async def test_what_is_gone_on_from_or_referred_to_is_bounded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed = {"type": "compaction", "encrypted_content": "x" * 1000}
+    hello = {"role": "user", "content": "Hello"}
+    first = await world.whole(text="hello", input=[hello, sealed])
+    monkeypatch.setattr(stored, "MAX_REQUEST_CHARS", 1000)
+    response = await world.send(previous_response_id=first["id"])
+    assert response.status_code == 400
+    assert json.loads(response.content)["error"]["param"] == "previous_response_id"
+    response = await world.send(input=[{"id": first["output"][0]["id"]}])
+    assert response.status_code == 400
+    assert json.loads(response.content)["error"]["param"] == "input"
+
+
+async def test_looking_at_items_is_no_use_of_them(world: World) -> None:
+    first = await world.whole(text="hello", input="half \ud83d and 😺")
+    second = await world.whole(text="bye", previous_response_id=first["id"])
+    row = await StoredResponse.objects.aget(id=first["id"])
+    _, page = await world.get(f"{second['id']}/input_items?limit=3")
+    assert page["data"][2]["content"][0]["text"] == "half \ufffd and 😺"
+    assert not page["has_more"]
+    again = await StoredResponse.objects.aget(id=first["id"])
+    assert again.used_at == row.used_at
 
 
 async def test_cancel(world: World) -> None:
