@@ -51,7 +51,7 @@ async def reply(
         if kept is not None:
             stack.push_async_exit(kept.left)
         run = await stack.enter_async_context(Run(requests, kept.groups if kept else None))
-        waiting = Waiting(requests[0].model, caller.user_id, caller.model_names)
+        waiting = Waiting(requests[0].model, caller)
         if not stream:
             return await _whole(run, wire, waiting)
         batch = await waiting.first(run, FIRST_EVENT_WAIT_S)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Collection
 from typing import Final
 
 from django.db import DatabaseError
@@ -16,6 +15,7 @@ from inference.edge.following import Batch, Follower
 from inference.edge.steps import Broken
 from inference.protocol.events import Cancelled, Failed
 from inference.protocol.reasons import NO_REASON, Reason, reason, reason_read
+from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import LlamawebError, UnavailableError
 
 LOOK_S: Final = 1.0  # between two looks at a model, however many wait for it
@@ -23,16 +23,15 @@ ASK_S: Final = 5.0
 
 
 class Waiting:
-    """A request to `model`, from its submission to the first step of its answer. `user_id`: whose;
-    models that aren't for them aren't named, nor others than `only`, which their key is for, none
-    for all. `reason`: why nothing comes, as far as is known."""
+    """A request to `model`, from its submission to the first step of its answer. `caller`: whose;
+    models that aren't for them, or not for their key, aren't named. `reason`: why nothing comes, as
+    far as is known."""
 
-    def __init__(self, model: str, user_id: int, only: Collection[str] = ()) -> None:
+    def __init__(self, model: str, caller: Caller) -> None:
         self.reason = ""
         self.has_begun = False
         self._model = model
-        self._user_id = user_id
-        self._only = only
+        self._caller = caller
         self._said = ""
         self._visible: frozenset[str] | None = None
 
@@ -78,7 +77,8 @@ class Waiting:
             async with asyncio.timeout(ASK_S):
                 said = await _looks_here().reason(self._model)
                 if said.others and self._visible is None:
-                    models = await api.model_list_for(self._user_id, self._only)
+                    caller = self._caller
+                    models = await api.model_list_for(caller.user_id, caller.model_names)
                     self._visible = frozenset(info.name for info in models)
         except (LlamawebError, DatabaseError, TimeoutError):
             return  # what was known is the best there is

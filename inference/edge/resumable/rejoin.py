@@ -22,6 +22,7 @@ from inference.edge.resumable.wish import HEADER
 from inference.edge.waiting import Waiting
 from inference.edge.wire import Wire
 from inference.queues.contract import START, Status
+from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import GoneError, InvalidError, NotFoundError
 from llamaweb.lib.event_stream import HEADERS
 
@@ -61,7 +62,7 @@ async def stream_found(record: StreamRecord) -> Found | None:
 
 
 async def stream_response(
-    found: Found, *, skip: int, event_id: EventId | None, ping_s: float | None, user_id: int
+    found: Found, *, skip: int, event_id: EventId | None, ping_s: float | None, caller: Caller
 ) -> StreamingHttpResponse:
     """The stream behind the event `event_id`, or but its first `skip` bytes, to its end.
 
@@ -90,7 +91,7 @@ async def stream_response(
         wire,
         Rendering(wire, record.ids, record.groups),
         ping_s,
-        Waiting(record.model, user_id),
+        Waiting(record.model, caller),
         end_error,
         is_silent=not found.is_done,
         skip=skip,

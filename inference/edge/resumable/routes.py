@@ -109,7 +109,7 @@ async def _stream(request: HttpRequest, name: str, offset: str) -> StreamingHttp
         skip=skip,
         event_id=event_id,
         ping_s=ping_s(),
-        user_id=caller_of(request).user_id,
+        caller=caller_of(request),
     )
 
 
