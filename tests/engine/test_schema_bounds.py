@@ -30,6 +30,7 @@ CHILD_TIMEOUT_S = 600
 ROOT = Path(__file__).resolve().parents[2]
 TOKENIZER = MockTokenizer()
 LETTERS = string.ascii_lowercase
+MANY = {"enum": list(range(10_000))}
 
 
 def nested(levels: int) -> Any:
@@ -101,6 +102,8 @@ SCHEMAS: list[Any] = [
     {"allOf": [{"multipleOf": 99}, {"multipleOf": 101}]},
     {"allOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]},
     {"$ref": "#"},
+    *({word: [{"$ref": "#/$defs/a"}] * 2400, "$defs": {"a": MANY}} for word in ("oneOf", "anyOf")),
+    {"anyOf": [{"multipleOf": 1}] * 4900},
 ]
 TEXTS: list[tuple[GrammarKind, str]] = [
     ("regex", "(a{1,1000}){1,1000}"),

@@ -27,6 +27,7 @@ from inference.text.schema.keywords import (
 from inference.text.schema.overlaps import MAX_MEETING, num_meeting
 from inference.text.schema.paths import Keys, keys_of, path_of, target_of
 from inference.text.schema.patterns import MAX_PATTERN_CHARS, is_portable
+from inference.text.schema.sizes import own_chars
 from inference.text.schema.values import (
     MAX_STEPS,
     are_few,
@@ -40,6 +41,7 @@ from llamaweb.lib.errors import InvalidError
 
 MAX_SCHEMA_CHARS = 128 * 1024
 MAX_NODES = 5000  # schemas in a schema
+MAX_READ_CHARS = 4 * MAX_SCHEMA_CHARS  # what is referred to counts each time it is read
 MAX_INLINED = 16  # references followed inside each other
 Node: TypeAlias = dict[str, Any] | bool
 _Read = TypeVar("_Read")
@@ -92,8 +94,10 @@ class _Preparing:
     names: dict[Keys, str] = field(default_factory=dict)  # of definitions by where they stand
     todo: list[Keys] = field(default_factory=list)
     inlined: list[Keys] = field(default_factory=list)  # inside each other, here
-    multiples: list[Decimal] = field(default_factory=list)
+    multiples: set[Decimal] = field(default_factory=set)  # few, as long as `are_few`
+    sizes: dict[int, int] = field(default_factory=dict)  # of schemas by their identity
     num_nodes: int = 0
+    num_chars: int = 0
 
     def run(self) -> Prepared:
         if not isinstance(self.document, dict):
@@ -137,6 +141,7 @@ class _Preparing:
         return self._object(schema, keys)
 
     def _object(self, schema: dict[str, Any], keys: Keys) -> dict[str, Any]:
+        self._count(schema, keys)
         out: dict[str, Any] = {}
         for name, value in schema.items():
             here = (*keys, name)
@@ -148,6 +153,18 @@ class _Preparing:
                 rule(self, out, name, value, here)
         self._finish(out, keys)
         return out
+
+    def _count(self, schema: dict[str, Any], keys: Keys) -> None:
+        """Bounds the work, and what is handed on: references multiply both."""
+        if id(schema) not in self.sizes:
+            self.sizes[id(schema)] = own_chars(schema)
+        self.num_chars += self.sizes[id(schema)]
+        if self.num_chars > MAX_READ_CHARS:
+            raise self._error(
+                f"with all that references lead to, the schema has more than {MAX_READ_CHARS} "
+                "characters",
+                keys,
+            )
 
     def _alternative(self, schema: Any, keys: Keys) -> Node:
         """One of `oneOf`. A reference is followed, so that alternatives can be told apart."""
@@ -248,7 +265,7 @@ class _Preparing:
         number = self._read(number_of, value, keys)
         if number <= 0:
             raise self._error("must be above 0", keys)
-        self.multiples.append(Decimal(str(number)))
+        self.multiples.add(Decimal(str(number)))
         if not are_few(self.multiples):
             raise self._error(
                 f"all steps of a schema must go into {MAX_STEPS} of the smallest", keys

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inference.text.schema.prepare import MAX_NODES, prepare
+from inference.text.schema.prepare import MAX_NODES, MAX_READ_CHARS, prepare
 from llamaweb.lib.errors import InvalidError
 
 AT = "response_format.json_schema.schema"
@@ -80,6 +80,32 @@ REFUSED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("schema", "path"), REFUSED)
 def test_what_cannot_be_enforced_is_refused_with_its_path(schema: Any, path: str) -> None:
     assert refused_at(schema) == path
+
+
+LARGE: list[Any] = [
+    {"enum": list(range(5000))},
+    {"const": "x" * 20_000},
+    {"type": ["string", "null"] * 2000},
+    {"required": ["name"] * 3000},
+    {"pattern": "a" * 4000},
+    {"properties": {"x" * 20_000: True}},
+    {"word": 1, **{f"word{n}": 1 for n in range(5000)}},
+]
+
+
+@pytest.mark.parametrize("large", LARGE)
+def test_what_is_referred_to_is_not_read_without_end(large: Any) -> None:
+    schema = {"oneOf": [{"$ref": "#/$defs/a"}] * 500, "$defs": {"a": large}}
+    with pytest.raises(InvalidError, match=f"more than {MAX_READ_CHARS} characters") as caught:
+        prepare(schema, param=AT)
+    assert caught.value.param == f"{AT}.$defs.a"
+    prepare({**schema, "oneOf": schema["oneOf"][:5]}, param=AT)
+    prepare({"anyOf": schema["oneOf"], "$defs": schema["$defs"]}, param=AT)
+
+
+def test_words_that_say_nothing_may_be_long_wherever_they_are_read() -> None:
+    wordy = {"type": "null", "description": "x" * 50_000}
+    prepare({"oneOf": [{"$ref": "#/$defs/a"}] * 500, "$defs": {"a": wordy}}, param=AT)
 
 
 @pytest.mark.parametrize("schema", [None, 3, "x", [], True])
