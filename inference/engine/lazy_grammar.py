@@ -10,11 +10,10 @@ from typing import Any, cast
 from inference.engine.constraints import Constraint, ConstraintError
 from inference.engine.picks import Logits
 from inference.engine.thought_guard import ThoughtGuard
-from inference.protocol.params import GrammarTrigger
+from inference.protocol.params import MAX_TRIGGERS, GrammarTrigger
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError
 
-MAX_TRIGGERS = 256
 MAX_START_BLANKS = 16  # in front of an answer's first word
 # Finds a trigger in the bytes said so far, of which the first `num_seen` held none; where it begins
 Finder = Callable[[bytearray, int], int | None]
@@ -33,7 +32,7 @@ class LazyGrammar:
         guard: ThoughtGuard | None = None,
     ) -> None:
         """Words that are one token become token triggers. While `guard`, which accepts each token
-        first, sees reasoning, nothing wakes it.
+        first, sees reasoning, nothing wakes it; the answer's first text is then what stands behind.
 
         Raises:
             InvalidError: no trigger, too many, a word of one token that isn't `preserved` (nobody
@@ -42,10 +41,12 @@ class LazyGrammar:
         self._grammar = grammar
         self._tokenizer = tokenizer
         self._guard = guard
+        self._was_open = guard is not None and guard.is_open  # before the next token
         self._is_awake = False
         self._said = bytearray()
+        self._num_closing = 0  # bytes of `_said` that belong to reasoning's end
         self._ends: list[tuple[int, int]] = []  # (token, length of `_said` behind it)
-        self._tokens, self._finders = _compile(triggers, tokenizer, preserved)
+        self._tokens, self._starts, self._finders = _compile(triggers, tokenizer, preserved)
 
     def forced(self) -> int | None:
         """See `Constraint.forced`."""
@@ -62,7 +63,8 @@ class LazyGrammar:
 
     def accept(self, token_id: int) -> None:
         """See `Constraint.accept`."""
-        if not self._is_awake and self._guard is not None and self._guard.is_open:
+        was_open, self._was_open = self._was_open, self._guard is not None and self._guard.is_open
+        if not self._is_awake and self._was_open:
             self._said.clear()
             self._ends.clear()
             return
@@ -73,6 +75,8 @@ class LazyGrammar:
         num_seen = len(self._said)
         self._said += self._tokenizer.piece(token_id, special=True)
         self._ends.append((token_id, len(self._said)))
+        if was_open and self._guard is not None:  # this token ended it
+            self._num_closing = len(self._said) - len(self._guard.behind)
         start = self._find(num_seen)
         if start is not None:
             self._wake(start)
@@ -82,11 +86,10 @@ class LazyGrammar:
         self._grammar.close()
 
     def _find(self, num_seen: int) -> int | None:
-        for finder in self._finders:
-            start = finder(self._said, num_seen)
-            if start is not None:
-                return start
-        return None
+        begin = self._num_closing
+        starts = (_find_start(word, self._said, num_seen, begin) for word in self._starts)
+        others = (finder(self._said, num_seen) for finder in self._finders)
+        return next((start for start in (*starts, *others) if start is not None), None)
 
     def _wake(self, start: int) -> None:
         self._is_awake = True
@@ -137,12 +140,14 @@ def _ids_by_piece(tokenizer: Tokenizer) -> dict[bytes, int]:
 
 def _compile(
     triggers: Sequence[GrammarTrigger], tokenizer: Tokenizer, preserved: Set[int]
-) -> tuple[set[int], list[Finder]]:
+) -> tuple[set[int], list[bytes], list[Finder]]:
+    """Tokens, words that may only stand at the beginning, and the others."""
     if not triggers:
         raise _invalid("a lazy grammar needs at least one trigger")
     if len(triggers) > MAX_TRIGGERS:
         raise _invalid(f"there are {len(triggers)} triggers, at most {MAX_TRIGGERS} are allowed")
     tokens: set[int] = set()
+    starts: list[bytes] = []
     finders: list[Finder] = []
     for trigger in triggers:
         if trigger.kind == "token":
@@ -150,7 +155,7 @@ def _compile(
         elif not trigger.value:
             raise _invalid("a trigger has no text")
         elif trigger.kind == "start":
-            finders.append(functools.partial(_find_start, trigger.value.encode("utf-8", "replace")))
+            starts.append(trigger.value.encode("utf-8", "replace"))
         elif trigger.kind != "word":
             finders.append(_pattern(trigger))
         elif (token := _only_token(trigger.value, tokenizer)) is None:
@@ -159,7 +164,7 @@ def _compile(
             tokens.add(token)
         else:
             raise _invalid("a trigger word that is one token must be among preserved_tokens")
-    return tokens, finders
+    return tokens, starts, finders
 
 
 def _only_token(text: str, tokenizer: Tokenizer) -> int | None:
@@ -172,11 +177,12 @@ def _find_word(word: bytes, said: bytearray, num_seen: int) -> int | None:
     return None if start < 0 else start
 
 
-def _find_start(word: bytes, said: bytearray, num_seen: int) -> int | None:
-    """The word as the first one, behind white space; looked for until that can't be any more."""
-    if num_seen > len(word) + MAX_START_BLANKS:
+def _find_start(word: bytes, said: bytearray, num_seen: int, begin: int) -> int | None:
+    """The word as the first one behind `begin` and white space; looked for until that can't be any
+    more."""
+    if num_seen - begin > len(word) + MAX_START_BLANKS:
         return None
-    text = said.lstrip()
+    text = said[begin:].lstrip()
     return len(said) - len(text) if text.startswith(word) else None
 
 

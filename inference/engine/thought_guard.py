@@ -1,8 +1,8 @@
 """Reasoning within its budget: what ends it is said in the model's place, token by token.
 
 The parser that takes answers apart tells what is reasoning, so that readers and budget are of one
-mind. All of it follows from the tokens, so an answer that goes on elsewhere is where it was; only
-the order to end has to be given again.
+mind; a call that is made in it is none of it, and is never cut. All of it follows from the tokens,
+so an answer that goes on elsewhere is where it was; only the order to end has to be given again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ThoughtGuard:
     ) -> None:
         """`opened`, `preserved`: as in `SequenceRequest`. `num_published`: tokens of an earlier
         engine that will be accepted first; an order to end counts behind them."""
-        form = thoughts.form.without_calls()
-        self._parser = AnswerParser(form, make_id=str, opened=opened)
+        form = thoughts.form if thoughts.form.calls_in_reasoning else thoughts.form.without_calls()
+        self._parser = AnswerParser(form, tools=thoughts.tools, make_id=str, opened=opened)
         self._detokenizer = Detokenizer()
         self._tokenizer = tokenizer
         self._preserved = preserved
@@ -44,8 +44,14 @@ class ThoughtGuard:
         self._is_ended = False
         self._thought: deque[int] = deque(maxlen=len(thoughts.closing))  # the last tokens of it
         self._num_late = 0  # tokens since there was nothing left
+        self._behind = b""
         self._place: int | None = None  # in `closing`, of what is forced next
         self._look()
+
+    @property
+    def behind(self) -> bytes:
+        """What the last token says behind the end of reasoning, if that is in it."""
+        return self._behind
 
     @property
     def is_open(self) -> bool:
@@ -72,13 +78,12 @@ class ThoughtGuard:
 
     def accept(self, token_id: int) -> None:
         """See `Constraint.accept`."""
-        was_open = self.is_open
-        if was_open:
+        if self.is_open and not self._parser.is_calling:
             self._thought.append(token_id)
             if self._left:
                 self._left -= 1
         piece = self._tokenizer.piece(token_id, special=token_id in self._preserved)
-        self._parser.push(self._detokenizer.push(piece))
+        self._read(self._detokenizer.push(piece))
         self._advance(token_id)
         if self._num_published:
             self._num_published -= 1
@@ -88,6 +93,15 @@ class ThoughtGuard:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _read(self, text: str) -> None:
+        """Read on; in reasoning by characters, to see where it ends."""
+        was_open = self.is_open
+        while text and self.is_open:
+            self._parser.push(text[0])
+            text = text[1:]
+        self._behind = text.encode() if was_open else b""
+        self._parser.push(text)
 
     def _advance(self, token_id: int) -> None:
         """Go on in `closing`, if that was its token."""
@@ -101,9 +115,9 @@ class ThoughtGuard:
                 self._left = None
 
     def _look(self) -> None:
-        """Begin to end reasoning that has nothing left: between two characters, and not where the
-        model may be doing so itself."""
-        if not self.is_open:
+        """Begin to end reasoning that has nothing left: between two characters, not inside a call,
+        and not where the model may be doing so itself."""
+        if not self.is_open or self._parser.is_calling:
             self._thought.clear()
             self._num_late = 0
         elif self._left == 0 and self._place is None:

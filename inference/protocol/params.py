@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 MAX_ADAPTERS = 16  # of a model
 MAX_ADAPTER_SCALE = 100.0  # either way; ordinary ones are about 1
+MAX_TRIGGERS = 256  # of a lazy grammar
 
 TriggerKind: TypeAlias = Literal["token", "word", "start", "pattern", "pattern_full"]
 GrammarKind: TypeAlias = Literal["gbnf", "json_schema", "regex", "lark"]
@@ -35,7 +36,8 @@ class Grammar:
     By `kind` it is a grammar in GBNF or llguidance's Lark, a JSON schema (as JSON) or a regular
     expression. `param`: the field of the request that errors are about. `front`: rules of Lark, the
     first one named `front`, for what stands before an answer in the form of a schema or an
-    expression. `lenient`: where it can't be followed it is dropped, instead of ending the answer.
+    expression. `instead`: rules likewise, for what may come in the place of both, where the form is
+    a schema. `lenient`: where it can't be followed it is dropped, instead of ending the answer.
     """
 
     text: str
@@ -44,6 +46,7 @@ class Grammar:
     kind: GrammarKind = "gbnf"
     param: str = "grammar"
     front: str = ""
+    instead: str = ""
     lenient: bool = False
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from inference.engine.constraints import ConstraintError
-from inference.engine.contract import Resume
-from inference.engine.lazy_grammar import MAX_TRIGGERS, LazyGrammar, spell
+from inference.engine.contract import Resume, Thoughts
+from inference.engine.lazy_grammar import LazyGrammar, spell
 from inference.engine.mock_grammar import MockGrammar
 from inference.engine.mock_tokenizer import MockTokenizer
-from inference.protocol.params import Grammar, GrammarTrigger, SamplingParams, TriggerKind
+from inference.engine.thought_guard import ThoughtGuard
+from inference.protocol.params import (
+    MAX_TRIGGERS,
+    Grammar,
+    GrammarTrigger,
+    SamplingParams,
+    TriggerKind,
+)
+from inference.text.answer.families import FAMILIES
+from inference.text.answer.reasoning_tags import THINK
 from llamaweb.lib.errors import InvalidError
 from tests.engine.driving import ask, failed, finished, ids_of, make_engine, run_one, text_of
 from tests.text.byte_tokenizer import MERGED, ByteTokenizer
@@ -72,6 +83,46 @@ def test_a_word_of_one_token_must_be_preserved() -> None:
         LazyGrammar(MockGrammar('root ::= "<"'), [word("<")], MockTokenizer(), frozenset())
     assert caught.value.param == "grammar_triggers"
     LazyGrammar(MockGrammar('root ::= "<"'), [word("<")], MockTokenizer(), {ord("<")})
+
+
+@pytest.mark.parametrize("blanks", ["", "\n\n"])
+@pytest.mark.parametrize("opened", ["", "<think>"])
+def test_the_first_text_may_stand_behind_reasoning(opened: str, blanks: str) -> None:
+    trigger = GrammarTrigger("start", "<call>")
+    form = replace(FAMILIES["hermes"], reasoning=THINK)
+    request = replace(
+        ask("a", sampling=lazily('root ::= "<call>" "f" "</call>"', trigger)),
+        opened=opened,
+        thoughts=Thoughts(form, tuple(b"</think>")),
+    )
+    thought = "" if opened else "<think>"
+    thought += f"<call>q</call></think>{blanks}"
+    assert text_of(run_one(make_engine(f"{thought}<call>q"), request)) == (
+        f"{thought}<call>f</call>"
+    )
+    said = f"{thought}So: <call>q"
+    assert text_of(run_one(make_engine(said), request)) == said
+
+
+def test_the_first_text_may_begin_in_the_token_that_ends_reasoning() -> None:
+    pieces = [b"<th", b"ink>1", b"</think", b">\n<ca"]
+
+    class Pieces(ByteTokenizer):
+        vocab_len = 256 + len(pieces)
+
+        def piece(self, token_id: int, *, special: bool = False) -> bytes:
+            return pieces[token_id - 256] if token_id >= 256 else bytes([token_id])
+
+    form = replace(FAMILIES["hermes"], reasoning=THINK)
+    guard = ThoughtGuard(Thoughts(form, (1,)), Pieces())
+    grammar = MockGrammar('root ::= "<call>" "f"')
+    lazy = LazyGrammar(grammar, [GrammarTrigger("start", "<call>")], Pieces(), frozenset(), guard)
+    for token in (*range(256, Pieces.vocab_len), *b"ll>"):
+        assert lazy.allows(ord("q"))
+        guard.accept(token)
+        lazy.accept(token)
+    assert lazy.allows(ord("f"))
+    assert not lazy.allows(ord("q"))
 
 
 def test_a_trigger_inside_a_token_is_fed_from_its_beginning() -> None:

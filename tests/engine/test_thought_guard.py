@@ -13,6 +13,7 @@ from inference.engine.thought_guard import ThoughtGuard
 from inference.protocol.params import Grammar, SamplingParams
 from inference.text.answer.families import FAMILIES
 from inference.text.answer.reasoning_tags import THINK
+from inference.text.answer.tools import Tool
 from tests.engine.driving import ask, ids_of, make_engine, run_one, text_of
 
 FORM = replace(FAMILIES["hermes"], reasoning=THINK)
@@ -73,6 +74,49 @@ def test_tags_in_text_open_nothing() -> None:
 def test_no_character_is_cut() -> None:
     events = run_one(make_engine("é漢😺 and so on"), thinking(3))
     assert text_of(events).startswith("é漢" + CLOSING)
+
+
+CALL = '<tool_call>\n{"name": "clock", "arguments": {"zone": "a very far one"}}\n</tool_call>'
+
+
+def calling(budget: int | None, *tools: Tool) -> SequenceRequest:
+    request = thinking(budget)
+    return replace(request, thoughts=replace(thoughts(budget), tools=tools))
+
+
+@pytest.mark.parametrize("budget", [len("01<"), len("01<tool"), len("01<tool_call>")])
+def test_a_call_inside_reasoning_is_not_cut(budget: int) -> None:
+    """What may be the beginning of one isn't either."""
+    events = run_one(make_engine(f"01{CALL}\n23456789"), calling(budget, Tool("clock")))
+    assert text_of(events).startswith(f"01{CALL}\n2{CLOSING}")
+
+
+def test_a_call_does_not_count_as_reasoning() -> None:
+    budget = len("01<tool_call>") + 3
+    said = f"01{CALL}\n23456789"
+    events = run_one(make_engine(said), calling(budget, Tool("clock")))
+    assert text_of(events).startswith(f"01{CALL}\n2345{CLOSING}")
+
+
+def test_an_answer_may_end_behind_a_call_inside_reasoning() -> None:
+    said = f"01{CALL}"
+    assert text_of(run_one(make_engine(said), calling(3, Tool("clock")))) == said
+
+
+def test_what_calls_nothing_is_cut() -> None:
+    events = run_one(make_engine(f"01{CALL}"), calling(3, Tool("other")))
+    text = text_of(events)
+    assert CLOSING in text
+    assert CALL not in text
+
+
+@pytest.mark.parametrize("num_published", range(60, 110, 7))
+def test_a_resumed_call_inside_reasoning_is_not_cut_either(num_published: int) -> None:
+    whole = ids_of(run_one(make_engine(f"01{CALL}\n23456789"), calling(3, Tool("clock"))))
+    resume = Resume(whole[:num_published], 0)
+    request = replace(calling(3, Tool("clock")), resume=resume)
+    rest = run_one(make_engine(f"01{CALL}\n23456789"), request)
+    assert ids_of(rest) == whole[num_published:]
 
 
 def test_harmony_goes_on_with_another_message() -> None:

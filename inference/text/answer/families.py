@@ -33,7 +33,8 @@ class AnswerFormat:
 
     `closers` mean nothing behind a call and are text elsewhere; `silent` markers mean nothing
     anywhere. `calls_in_reasoning`: a call inside reasoning is one; else it is a draft. `tokens`: of
-    which markers are made, where these are no tokens themselves.
+    which markers are made, where these are no tokens themselves. `text_is_all`: an answer that
+    begins as text is nothing else; no marker in it is one.
     """
 
     family: str
@@ -45,6 +46,7 @@ class AnswerFormat:
     calls_in_reasoning: bool = False
     is_harmony: bool = False
     tokens: tuple[str, ...] = ()
+    text_is_all: bool = False
 
     @cached_property
     def calls_by_opener(self) -> Mapping[str, tuple[CallFormat, ...]]:
@@ -105,6 +107,19 @@ class AnswerFormat:
         only reasoning may stand in front of it."""
         reasoning = self.reasoning and replace(self.reasoning, anywhere=False)
         return replace(self.without_calls(), silent=(), reasoning=reasoning)
+
+    def with_calls_or_a_form(self) -> AnswerFormat:
+        """The same where the answer, behind reasoning, is calls or in a form of the client's: a
+        call's marker at its beginning tells which."""
+        reasoning = self.reasoning and replace(self.reasoning, anywhere=False)
+        return replace(
+            self,
+            calls=tuple(call_format for call_format in self.calls if call_format.openers),
+            silent=(),
+            reasoning=reasoning,
+            calls_in_reasoning=False,
+            text_is_all=True,
+        )
 
     def without_reasoning(self) -> AnswerFormat:
         """The same, reasoning being text, tags and all."""

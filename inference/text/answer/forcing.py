@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from inference.protocol.params import Grammar, GrammarTrigger
+from inference.protocol.params import MAX_TRIGGERS, Grammar, GrammarTrigger
 from inference.text.answer.families import AnswerFormat
 from inference.text.answer.lark_writer import (
     MAX_CHARS,
@@ -31,9 +31,12 @@ from llamaweb.lib.errors import InvalidError
 MAX_PREPARED_CHARS = 4 * 1024 * 1024  # of schemas; of one with definitions for each property
 MAX_CALLS = 16  # of one answer
 DIGITS = "/[0-9]{1,3}/"
+ANY_KEY = r'/[^<>"\r\n]{1,256}/'  # of a parameter
 # Models write it as they read it in their prompts.
 JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 EMPTY = '""'
+# What names an object's properties elsewhere than in `properties`.
+NAMING = frozenset({"anyOf", "oneOf", "allOf", "$ref", "patternProperties"})
 ENCODER = json.JSONEncoder()
 NumberedTools = Sequence[tuple[int, Tool]]
 
@@ -48,12 +51,14 @@ def forced_grammar(
     special: SpecialToken,
 ) -> Grammar:
     """A grammar for a call of one of `tools`, or of `name`; several if `parallel` and the family
-    can. `opened`: see `AnswerFormat.opened_by`.
+    can. `opened`: see `AnswerFormat.opened_by`. Parameters whose schema can't be enforced are held
+    to be JSON only, unless their tool is strict.
 
     Raises:
-        InvalidError: a schema has what can't be enforced, or they are too long; with the path.
+        InvalidError: a strict tool's schema has what can't be enforced, or all are too long; with
+            the path.
     """
-    writer = _Writer(form, _shape_of(form, special), special, is_strict=True)
+    writer = _Writer(form, _shape_of(form, special), special, is_forced=True)
     text = writer.forced(
         [(i, t) for i, t in enumerate(tools) if name in ("", t.name)], parallel, opened
     )
@@ -69,18 +74,20 @@ def awaited_grammar(
     special: SpecialToken,
 ) -> Grammar | None:
     """A lazy grammar for calls that the model begins itself, and what ends them; None: nothing
-    tells their beginning from text, or the tools are too long. Parameters whose schema can't be
-    enforced are held to be JSON only."""
+    tells their beginning from text, or the tools are too long or many. Parameters whose schema
+    can't be enforced are held to be JSON only."""
     shape = _shape_of(form, special)
     wakers = wakers_of(form, shape, [tool.name for tool in tools], opened.strip())
     if not wakers or not tools:
         return None
-    writer = _Writer(form, shape, special, is_strict=False)
+    writer = _Writer(form, shape, special, is_forced=False)
     try:
         text = _bounded(writer.awaited(list(enumerate(tools)), parallel, wakers))
     except InvalidError:
         return None
-    triggers = dict.fromkeys(GrammarTrigger(w.kind, text) for w in wakers for text in w.texts)
+    triggers = dict.fromkeys(GrammarTrigger(w.kind, t) for w in wakers for t in w.texts)
+    if len(triggers) > MAX_TRIGGERS:
+        return None
     return Grammar(
         text, lazy=True, triggers=tuple(triggers), kind="lark", param="tools", lenient=True
     )
@@ -98,14 +105,16 @@ def _bounded(text: str) -> str:
 
 
 class _Writer:
-    """Writes one grammar. Not `is_strict`: what can't be enforced is left free."""
+    """Writes one grammar. What can't be enforced is left free, unless the call `is_forced` and its
+    tool strict."""
 
     def __init__(
-        self, form: AnswerFormat, shape: CallShape, special: SpecialToken, *, is_strict: bool
+        self, form: AnswerFormat, shape: CallShape, special: SpecialToken, *, is_forced: bool
     ) -> None:
         self._shape = shape
         self._lark = LarkWriter(form, special)
-        self._is_strict = is_strict
+        self._is_forced = is_forced
+        self._is_strict = False  # about the tool that is being written
         self._num_prepared = 0  # characters of schemas
 
     def forced(self, tools: NumberedTools, parallel: bool, opened: str) -> str:
@@ -128,16 +137,22 @@ class _Writer:
 
     def _whole(self, start: str, tools: NumberedTools) -> str:
         for number, tool in tools:
+            self._is_strict = self._is_forced and tool.is_strict
             self._arguments(number, tool)
         return "\n".join(["%llguidance {}", f"start: {start}", *self._lark.rules])
 
     def _calls(self, shape: CallShape, first: str, parallel: bool) -> str:
-        """All calls, the first of them as the rule `first` says."""
-        several = ""
-        if parallel and shape.between is not None:
-            several = f" ({self._lark.text(shape.between)} call){{0,{MAX_CALLS - 1}}}"
+        """All calls, the first of them as the rule `first` says. White space never decides whether
+        another one comes: it may stand behind the last one too."""
+        between, several = shape.between, ""
         begin, end = self._lark.text(shape.begin), self._lark.text(shape.end)
-        return f"{begin} {first}{several} {end}"
+        is_spaced = between is not None and not between.strip()
+        if parallel and between is not None:
+            gap = SPACE if is_spaced else self._lark.text(between)
+            several = f" ({gap} call){{0,{MAX_CALLS - 1}}}"
+        if end and is_spaced:
+            end = f"{SPACE} {end}"
+        return f"{begin} {first}{several} {end} {SPACE}"
 
     def _call_rules(self, rule: str, head: str, tools: NumberedTools, *, spaced: str = "") -> None:
         """The rule of a call with this head; behind `spaced` in it may stand white space."""
@@ -158,12 +173,30 @@ class _Writer:
     def _arguments(self, number: int, tool: Tool) -> None:
         """What stands between a call's head and its tail."""
         param = f"tools[{number}].function.parameters"
-        schema = _closed(tool.parameters or {}, is_strict=self._is_strict)
+        schema = _closed(tool.parameters or {}, is_forced=self._is_forced)
         if self._shape.tags is None:
             text = self._json(schema, param)
+        elif self._is_free(schema):
+            text = self._free(f"free{number}", self._shape.tags)
         else:
             text = " ".join(self._tagged(number, tool, schema, self._shape.tags, param))
         self._lark.rules.append(f"args{number}: {text or EMPTY}")
+
+    def _is_free(self, schema: Mapping[str, Any]) -> bool:
+        """Whether there may be parameters that the schema, which `_closed` made, doesn't list. A
+        call that is forced keeps to the listed ones, if there are any."""
+        properties = schema["properties"]
+        if self._is_strict or (self._is_forced and properties and isinstance(properties, dict)):
+            return False
+        is_closed = schema.get("additionalProperties") is False and isinstance(properties, dict)
+        return not is_closed or bool(schema.keys() & NAMING)
+
+    def _free(self, name: str, tags: Tags) -> str:
+        """Parameters of any names and values, each between its tags."""
+        before, behind_key = map(self._lark.text, tags.opener.split(KEY))
+        item = f"{before} {ANY_KEY} {behind_key} {self._lark.until(name, tags.closer)}"
+        self._lark.count(len(item))
+        return f"({item})*"
 
     def _tagged(
         self, number: int, tool: Tool, schema: Mapping[str, Any], tags: Tags, param: str
@@ -213,7 +246,8 @@ class _Writer:
 
     def _json(self, schema: Mapping[str, Any], param: str) -> str:
         """A JSON value of the schema, as a rule of its own."""
-        self._num_prepared += len(json.dumps(schema))
+        if self._num_prepared <= MAX_PREPARED_CHARS:  # else what follows isn't even counted
+            self._num_prepared += len(json.dumps(schema))
         if self._num_prepared > MAX_PREPARED_CHARS:
             raise too_long()
         try:
@@ -243,12 +277,11 @@ def _texts_of(enum: Any, param: str) -> list[str]:
     return texts
 
 
-def _closed(schema: Mapping[str, Any], *, is_strict: bool) -> dict[str, Any]:
+def _closed(schema: Mapping[str, Any], *, is_forced: bool) -> dict[str, Any]:
     """A tool's parameters as an object with no other properties, unless it is about those, or names
     none and isn't forced."""
     given = {name: value for name, value in schema.items() if value is not None}
     out = {"type": "object", "properties": {}, **given}
-    is_open = out.keys() & {"anyOf", "oneOf", "allOf", "$ref", "patternProperties"}
-    if not is_open and (is_strict or out["properties"]):
+    if not out.keys() & NAMING and (is_forced or out["properties"]):
         out.setdefault("additionalProperties", False)
     return out

@@ -50,6 +50,10 @@ class LarkWriter:
         rest = " ".join(map(_part, others))
         if isinstance(first, int):
             return f"{ANYTHING} {_part(first)} {rest}"
+        if others:  # only a token behind `first` tells that it closes: `</` may be text
+            self.rules.append(f"{name.upper()}: {ANYTHING} {_part(first)}")
+            self.count(len(self.rules[-1]))
+            return f"{name.upper()} {rest}"
         self.rules.append(f"{name}[suffix={json.dumps(first)}]: {ANYTHING}")
         self.count(len(self.rules[-1]))
         return f"{name} {rest}"
@@ -93,7 +97,7 @@ def too_long() -> InvalidError:
     """The grammar of a request's tools passed its bound."""
     return InvalidError(
         f"make a grammar of more than {MAX_CHARS} characters, which is too long where a call is "
-        "forced",
+        "forced or stands beside a form",
         param="tools",
     )
 

@@ -71,6 +71,12 @@ class AnswerParser:
         return self._scene.is_thinking
 
     @property
+    def is_calling(self) -> bool:
+        """Whether what comes next is in a call between markers, or may be; reasoning that the call
+        is made in goes on meanwhile."""
+        return self._scene.is_calling
+
+    @property
     def is_undecided(self) -> bool:
         """Whether the end of the text may be the beginning of a marker."""
         return bool(self._cursor.now())
@@ -175,6 +181,8 @@ class _AnswerReader:
     def _marker(self, found: str) -> Reading[bool]:
         """Act on a marker; False: it is text."""
         form, reasoning = self._format, self._format.reasoning
+        if form.text_is_all and self._writer.has_text:
+            return False
         if reasoning and self._ends_reasoning(reasoning, found):
             self._scene.is_thinking, self._at_beginning = False, True
             self._writer.markup()
@@ -185,10 +193,15 @@ class _AnswerReader:
             self._scene.is_thinking = True
             self._writer.begin_thoughts()
             return True
-        if found in self._sections:
-            return (yield from self._section(self._sections[found]))
-        if found in self._calls:
-            return (yield from self._call(self._calls[found]))
+        if found in self._sections or found in self._calls:
+            self._scene.is_calling = True
+            is_call = yield from (
+                self._section(self._sections[found])
+                if found in self._sections
+                else self._call(self._calls[found])
+            )
+            self._scene.is_calling = False
+            return is_call
         if found in form.silent or (self._called and found in form.closers):
             self._writer.markup()
             return True

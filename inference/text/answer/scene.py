@@ -14,7 +14,7 @@ class Scene:
     """The text, the events made of it, and the tools that may be called in it.
 
     `cut`: the answer ended at a limit, not because the model was done. `is_thinking`: what stands
-    here is reasoning.
+    here is reasoning. `is_calling`: a call stands here, or what may be one.
     """
 
     def __init__(self, cursor: Cursor, writer: Writer, tools: Tools) -> None:
@@ -23,6 +23,7 @@ class Scene:
         self.tools = tools
         self.cut = False
         self.is_thinking = False
+        self.is_calling = False
 
     def begin(self, tool: Tool, call_id: str = "") -> None:
         """A call is certain: what was read so far can't become text any more."""

@@ -25,11 +25,10 @@ class Tags:
 @dataclass(frozen=True)
 class Wake:
     """`text` (may have NAME) shows that a call begins, anywhere ("word") or as the answer's first
-    text ("start"); `begin` stands in the place of the shape's, if there is one."""
+    text ("start")."""
 
     text: str
     kind: Literal["word", "start"] = "word"
-    begin: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ class CallShape:
     """`head` (with NAME) and `tail` stand around a call's arguments, which are a JSON object unless
     `tags` says otherwise; `begin` and `end` around all calls, `between` two of them. None: an
     answer has one call only. `needs`: a marker that has to be a token of the vocabulary. `wakes`:
-    what shows that a call begins, where that isn't one of the family's openers."""
+    what shows that a call begins, where that isn't one of the family's openers. Not `awaits`: by
+    themselves its models write calls in another way, so that none is held to this one."""
 
     head: str
     tail: str = ""
@@ -47,6 +47,7 @@ class CallShape:
     tags: Tags | None = None
     needs: str = ""
     wakes: tuple[Wake, ...] = ()
+    awaits: bool = True
 
 
 def _json(
@@ -111,10 +112,8 @@ SHAPES: Mapping[str, tuple[CallShape, ...]] = {
     "llama": (
         replace(
             _json("", "", arguments="parameters"),
-            wakes=(
-                Wake(f'{{"name": "{NAME}", "parameters":', "start"),
-                Wake("<|python_tag|>", begin="<|python_tag|>"),
-            ),
+            # Not "<|python_tag|>": behind it stands code as well.
+            wakes=(Wake(f'{{"name": "{NAME}", "parameters":', "start"),),
         ),
     ),
     "mistral": (
@@ -175,8 +174,14 @@ SHAPES: Mapping[str, tuple[CallShape, ...]] = {
             wakes=(Wake("<|channel|>commentary to=functions."),),
         ),
     ),
-    "lfm2": (_json("<|tool_call_start|>", "<|tool_call_end|>", many=True),),
-    "gemma-4": (CallShape(f"<|tool_call>call:{NAME}", "<tool_call|>", between=""),),
+    "lfm2": (
+        # Models write a list in Python's notation.
+        replace(_json("<|tool_call_start|>", "<|tool_call_end|>", many=True), awaits=False),
+    ),
+    "gemma-4": (
+        # Models write `<|"|>` in the place of quotes.
+        CallShape(f"<|tool_call>call:{NAME}", "<tool_call|>", between="", awaits=False),
+    ),
     "nemotron-nano-v2": (_json("<TOOLCALL>", "</TOOLCALL>", many=True),),
     "apertus": (
         CallShape(

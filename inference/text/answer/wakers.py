@@ -27,10 +27,9 @@ def wakers_of(
     form: AnswerFormat, shape: CallShape, names: Sequence[str], opened: str
 ) -> list[Waker]:
     """All of a family's; of tools with these names. `opened`: markup at the prompt's end."""
-    found = [
-        Waker(_named(wake.text, names), replace(shape, begin=wake.begin or shape.begin), wake.kind)
-        for wake in shape.wakes
-    ]
+    if not shape.awaits:
+        return []
+    found = [Waker(_named(wake.text, names), shape, wake.kind) for wake in shape.wakes]
     if opened and (rest := behind(shape, opened)) is not shape:
         text = (rest.begin + rest.head).split(NUMBER)[0]
         found.append(Waker(_named(text, names), rest, "start"))

@@ -12,13 +12,16 @@ from inference.engine.guided import guided
 from inference.engine.lazy_grammar import LazyGrammar
 from inference.engine.lenient import LenientGrammar
 from inference.engine.mock_tokenizer import END_TOKEN, MockTokenizer
+from inference.protocol.params import MAX_TRIGGERS
 from inference.text.answer.families import FAMILIES, AnswerFormat
 from inference.text.answer.forcing import awaited_grammar
-from inference.text.answer.shapes import NUMBER, SHAPES
+from inference.text.answer.shapes import NAME, NUMBER, SHAPES
 from inference.text.answer.tools import Tool
-from tests.text.answer.test_forcing import CASES, CLOCK, FEW, GIVEN, WEATHER, call_text, parsed
+from tests.text.answer import test_forcing
+from tests.text.answer.test_forcing import CLOCK, FEW, GIVEN, WEATHER, call_text, parsed
 
 TOKENIZER = MockTokenizer()
+CASES = [(name, index) for name, index in test_forcing.CASES if SHAPES[name][index].awaits]
 NOT_ANY = "not " * 30  # longer than any beginning of an answer
 
 
@@ -61,16 +64,17 @@ def opening(family: str, index: int, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_call_of_every_family_is_held_to_its_schema(
     family: str, index: int, arguments: Any, front: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if front and family == "llama":
+        return  # text that is a call only where nothing stands in front of it
     form, shape = FAMILIES[family], opening(family, index, monkeypatch)
-    begin = "<|python_tag|>" if family == "llama" and front else shape.begin
-    call = begin + call_text(shape, WEATHER, arguments) + shape.end
+    call = shape.begin + call_text(shape, WEATHER, arguments) + shape.end
     answer = parsed(front + call, form, WEATHER, CLOCK)
     assert [(c.name, c.complete) for c in answer.calls] == [("weather", True)]
 
     watched = Watched(form, WEATHER, CLOCK)
     assert watched.reads(front + call)
     assert watched.may_end
-    wrong = begin + call_text(shape, WEATHER, {**arguments, "places": 7}) + shape.end
+    wrong = shape.begin + call_text(shape, WEATHER, {**arguments, "places": 7}) + shape.end
     assert not Watched(form, WEATHER, CLOCK).reads(front + wrong)
     cut = Watched(form, WEATHER, CLOCK)
     assert cut.reads(front + call[:-1])
@@ -89,7 +93,62 @@ def test_several_calls_where_they_are_wanted(
     assert not Watched(form, WEATHER, CLOCK, parallel=False).reads(shape.begin + calls + shape.end)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize(("family", "index"), CASES)
+def test_white_space_behind_a_call_asks_for_no_other(
+    family: str, index: int, parallel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form, shape = FAMILIES[family], opening(family, index, monkeypatch)
+    text = shape.begin + call_text(shape, CLOCK, {})
+    ends = [text + shape.end]
+    if shape.between is not None and not shape.between.strip():
+        ends.append(text + "\n" + shape.end)
+    for end in ends:
+        watched = Watched(form, WEATHER, CLOCK, parallel=parallel)
+        assert watched.reads(end)
+        assert watched.may_end
+        assert watched.reads("\n")
+        assert watched.may_end
+        assert not watched.reads("and")
+
+
+OPEN_SCHEMAS: list[Any] = [
+    None,
+    {"type": "object", "properties": {}},
+    {"$ref": "#/$defs/f", "$defs": {"f": {"type": "object"}}},
+    {"anyOf": [{"properties": {"a": {"type": "string"}}}, {}], "additionalProperties": False},
+    {"type": "object", "additionalProperties": {"type": "string"}},
+    {"patternProperties": {"^a": {}}, "additionalProperties": False},
+    {"properties": {"city": {"type": "string"}}, "additionalProperties": True},
+    {"properties": 5},
+]
+TAGGED = [(name, index) for name, index in CASES if SHAPES[name][index].tags]
+
+
+@pytest.mark.parametrize("schema", OPEN_SCHEMAS)
+@pytest.mark.parametrize(("family", "index"), TAGGED)
+def test_what_names_no_arguments_leaves_them_free(family: str, index: int, schema: Any) -> None:
+    form, shape = FAMILIES[family], SHAPES[family][index]
+    given = {"city": "</b> x", "any-thing": [1, "2"]}
+    for arguments in (given, {}):
+        text = shape.begin + call_text(shape, Tool("f"), arguments) + shape.end
+        watched = Watched(form, Tool("f", schema), CLOCK)
+        assert watched.reads(text)
+        assert watched.may_end
+        (call,) = parsed(text, form, Tool("f", schema)).calls
+        assert json.loads(call.arguments) == arguments
+    assert not Watched(form, Tool("f", schema)).reads(shape.begin + shape.head.replace(NAME, "g"))
+
+
+@pytest.mark.parametrize(("family", "index"), TAGGED)
+def test_what_may_have_no_arguments_has_none(family: str, index: int) -> None:
+    form, shape = FAMILIES[family], SHAPES[family][index]
+    tool = Tool("f", {"properties": {}, "additionalProperties": False})
+    text = shape.begin + call_text(shape, tool, {"a": 1})
+    assert not Watched(form, tool).reads(text)
+
+
+@pytest.mark.parametrize("family", sorted({name for name, _ in CASES}))
 def test_text_is_free(family: str) -> None:
     watched = Watched(FAMILIES[family], WEATHER, CLOCK)
     assert watched.reads(f'{NOT_ANY}{{"name": "weather", "parameters": 7}} functools [] < > 漢')
@@ -150,8 +209,24 @@ def test_what_can_not_be_enforced_is_json_at_least(family: str, schema: Any) -> 
     )
 
 
+def test_what_a_model_writes_in_another_way_is_left_to_it() -> None:
+    """Llama's code, LFM2's lists and Gemma's quotes: calls, but not as forced ones are."""
+    for family in ("lfm2", "gemma-4"):
+        assert awaited_grammar(FAMILIES[family], [WEATHER], special=lambda _: None) is None
+    watched = Watched(FAMILIES["llama"], WEATHER)
+    assert watched.reads('<|python_tag|>weather.call(city="Paris", places=[])')
+    assert watched.may_end
+
+
 def test_tools_without_end_are_left_alone() -> None:
     tools = [Tool(f"f{n}", {"properties": {"x" * 1000: {}}}) for n in range(128)]
     form = FAMILIES["hermes"]
     assert awaited_grammar(form, tools, special=lambda _: None) is None
     assert awaited_grammar(form, [], special=lambda _: None) is None
+
+
+def test_tools_that_each_wake_a_grammar_are_not_too_many() -> None:
+    """Calls of this family begin with the name."""
+    form, tools = FAMILIES["llama"], [Tool(f"f{n}") for n in range(MAX_TRIGGERS + 1)]
+    assert awaited_grammar(form, tools[:100], special=lambda _: None) is not None
+    assert awaited_grammar(form, tools, special=lambda _: None) is None

@@ -87,6 +87,7 @@ def test_a_forced_call_is_one(
     text = shape.begin + call_text(shape, WEATHER, arguments) + shape.end
     assert follows(text, form, WEATHER, CLOCK)
     assert not follows(text, form, WEATHER, CLOCK, name="clock")
+    assert follows(text + "\n", form, WEATHER)
     assert not follows(text + "x", form, WEATHER)
     assert not follows("I would rather talk.", form, WEATHER)
     answer = parsed(text, form, WEATHER, CLOCK)
@@ -143,12 +144,69 @@ def test_special_tokens_are_named_by_their_id() -> None:
     assert "｜tool▁sep｜" not in grammar.text
 
 
+class OneMarker(MockTokenizer):
+    """With a marker of DeepSeek's as a token."""
+
+    vocab_len = 258
+    marker = "｜DSML｜"
+
+    def tokenize(self, text: str, **_: Any) -> list[int]:
+        first, *others = (list(part.encode()) for part in text.split(self.marker))
+        return [*first, *(token for part in others for token in (257, *part))]
+
+    def piece(self, token_id: int, *, special: bool = False) -> bytes:
+        if token_id == 257:
+            return self.marker.encode() if special else b""
+        return super().piece(token_id, special=special)
+
+
+def test_text_may_hold_what_stands_in_front_of_a_closing_token() -> None:
+    tokenizer = OneMarker()
+    tool = Tool("f", {"properties": {"a": {"type": "string"}}, "required": ["a"]})
+    shape = SHAPES["deepseek-dsml"][0]
+    special = {tokenizer.marker: 257}.get
+    grammar = forced_grammar(FAMILIES["deepseek-dsml"], [tool], special=special)
+    call = shape.begin + call_text(shape, tool, {"a": "<b>x</b> </"}) + shape.end
+    for text, fits in ((call, True), (call.replace(" </", "｜DSML｜", 1), False)):
+        tokens = tokenizer.tokenize(text)
+        matcher = compile_grammar(grammar, tokenizer).deep_copy()
+        assert (matcher.try_consume_tokens(tokens) == len(tokens)) == fits
+
+
 @pytest.mark.parametrize("family", ["hermes", "qwen3-coder"])
 def test_what_can_not_be_enforced_is_refused_with_its_path(family: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    strict = Tool("f", schema, is_strict=True)
     with pytest.raises(InvalidError) as caught:
-        forced_grammar(FAMILIES[family], [CLOCK, Tool("f", schema)], special=lambda _: None)
+        forced_grammar(FAMILIES[family], [CLOCK, strict], special=lambda _: None)
     assert caught.value.param == "tools[1].function.parameters.properties.a.uniqueItems"
+
+
+@pytest.mark.parametrize("family", ["hermes", "qwen3-coder"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"type": "array", "uniqueItems": True}}},
+        {"properties": {"a": {"type": "object", "propertyNames": {"pattern": "^x"}}}},
+        {"properties": {"a": {"type": "string", "format": "path"}}},
+    ],
+)
+def test_an_ordinary_tool_is_called_whatever_its_schema_has(
+    family: str, schema: dict[str, Any]
+) -> None:
+    form, shape = FAMILIES[family], SHAPES[family][0]
+    values = {"array": ["x", "x"], "object": {"x": 1}, "string": "x"}
+    arguments = {"a": values[schema["properties"]["a"]["type"]]}
+    free = Tool("f", {"type": "object", **schema})
+    text = shape.begin + call_text(shape, free, arguments) + shape.end
+    assert follows(text, form, free, CLOCK)
+    assert not follows("I would rather talk.", form, free, CLOCK)
+    # What is beside it is held to its schema all the same.
+    fine = call_text(shape, WEATHER, FEW)
+    assert follows(shape.begin + fine + shape.end, form, free, WEATHER)
+    assert not follows(
+        shape.begin + call_text(shape, WEATHER, {"city": ""}) + shape.end, form, free, WEATHER
+    )
 
 
 BIG = {f"p{n}": {"type": "integer", "description": "x" * 100} for n in range(500)}
@@ -165,7 +223,7 @@ def doubled(levels: int) -> dict[str, Any]:
     ("family", "schema"),
     [
         ("hermes", {"properties": {"x" * MAX_CHARS: {"type": "string"}}}),
-        ("hermes", doubled(10)),
+        ("hermes", doubled(8)),
         (
             "qwen3-coder",
             {"properties": {"a": {"type": "string", "enum": ["<tool_call>" * 50_000]}}},
@@ -199,7 +257,7 @@ def test_grammars_are_bounded_while_they_are_written(
 
     monkeypatch.setattr(forcing, "prepare", counted)
     with pytest.raises(InvalidError) as caught:
-        forced_grammar(FAMILIES[family], [Tool("f", schema)], special=lambda _: 7)
+        forced_grammar(FAMILIES[family], [Tool("f", schema, is_strict=True)], special=lambda _: 7)
     assert caught.value.param == "tools"
     assert num_prepared <= MAX_PREPARED
 
@@ -220,12 +278,12 @@ def test_parameters_that_are_no_schema_are_refused_with_their_path(
     family: str, parameters: dict[str, Any], path: str
 ) -> None:
     with pytest.raises(InvalidError) as caught:
-        follows("", FAMILIES[family], Tool("f", parameters))
+        follows("", FAMILIES[family], Tool("f", parameters, is_strict=True))
     assert caught.value.param == "tools[0].function.parameters" + path
 
 
 def test_bare_text_can_not_be_an_enum_without_texts() -> None:
-    tool = Tool("f", {"properties": {"a": {"type": "string", "enum": [5]}}})
+    tool = Tool("f", {"properties": {"a": {"type": "string", "enum": [5]}}}, is_strict=True)
     with pytest.raises(InvalidError) as caught:
         follows("", FAMILIES["qwen3-coder"], tool)
     assert caught.value.param == "tools[0].function.parameters.properties.a.enum"
