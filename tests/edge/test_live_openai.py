@@ -247,7 +247,8 @@ def test_no_calls_where_none_are_wanted(server: Server) -> None:
 
 def test_a_schema_that_can_not_be_enforced_is_refused(server: Server) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
-    tools: Any = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    function = {"name": "f", "parameters": schema, "strict": True}
+    tools: Any = [{"type": "function", "function": function}]
     with pytest.raises(openai.BadRequestError) as caught:
         server.whole("hello", tools=tools, tool_choice="required")
     assert caught.value.param == "tools[0].function.parameters.properties.a.uniqueItems"

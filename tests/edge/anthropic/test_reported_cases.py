@@ -228,7 +228,7 @@ async def test_s06_schemas_that_refer_to_themselves(echoing: FakeInference, clie
 
 async def test_s06_the_same_in_a_tool(echoing: FakeInference, client: Client) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
-    tools = [{"name": "f", "input_schema": schema}]
+    tools = [{"name": "f", "input_schema": schema, "strict": True}]
     message = await refusal(client, tools=tools, tool_choice=ANY)
     assert message.startswith("tools[0].input_schema.properties.a.uniqueItems: ")
     assert text_of(await both(client, "hello", tools=tools)) == "hello"
