@@ -12,7 +12,6 @@ from inference.edge.message_parts import (
     PART_SEPARATOR,
     no_modality,
     parts_of,
-    refuse_two_answers,
     text_at,
 )
 from inference.protocol.requests import Message, ToolCall
@@ -25,8 +24,13 @@ SYSTEM_ROLES = ("system", "developer")
 ROLES = (*SYSTEM_ROLES, "user", "assistant")
 ERROR_HEAD = "Error:\n"  # a result that says that it is one
 MODALITY_OF_BLOCK = {"image": "image", "container_upload": "file"}
-# What Anthropic's own servers did for an answer; only they can read it.
-FOREIGN_BLOCKS = frozenset({"redacted_thinking", "server_tool_use", "mcp_tool_use"})
+# What Anthropic's own servers did for an answer, or are to do; only they can read it.
+FOREIGN_BLOCKS = frozenset(
+    {
+        *("redacted_thinking", "server_tool_use", "mcp_tool_use", "mcp_tool_listing", "fallback"),
+        *("tool_addition", "tool_removal", "browser_state"),
+    }
+)
 FOREIGN_RESULT = "_tool_result"  # the end of "web_search_tool_result" and its like
 
 
@@ -39,8 +43,24 @@ def messages_of(body: PromptIn) -> tuple[Message, ...]:
     out = _system(body.system)
     for index, message in enumerate(body.messages):
         out += _messages(message, f"messages[{index}]")
-    refuse_two_answers(out)
-    return tuple(out)
+    return tuple(_with_one_end(out))
+
+
+def _with_one_end(messages: list[Message]) -> list[Message]:
+    """Answers that stand behind each other at the end are one, which is to be continued."""
+    start = len(messages)
+    while start and messages[start - 1].role == "assistant":
+        start -= 1
+    answers = messages[start:]
+    if len(answers) < 2:
+        return messages
+    whole = Message(
+        "assistant",
+        PART_SEPARATOR.join(answer.content for answer in answers if answer.content),
+        PART_SEPARATOR.join(answer.reasoning for answer in answers if answer.reasoning),
+        tuple(call for answer in answers for call in answer.tool_calls),
+    )
+    return [*messages[:start], whole]
 
 
 def _system(system: Any) -> list[Message]:
@@ -59,8 +79,11 @@ def _messages(message: MessageIn, path: str) -> list[Message]:
     content = message.content
     if content is None:
         raise InvalidError(f"{message.role} message must contain 'content'", param=path)
+    if content == [] and message.role == "assistant":  # one that said nothing, or was cut
+        return [Message("assistant", "")]
     if message.role in SYSTEM_ROLES:
-        return [Message("system", without_noise(_text(content, path)))]
+        text = without_noise(_text(content, path))
+        return [Message("system", text)] if text or isinstance(content, str) else []
     if isinstance(content, str):
         text = valid_text(content)
         return [Message("assistant" if message.role == "assistant" else "user", text)]
@@ -79,7 +102,7 @@ def _answer(blocks: Mapping[str, Block]) -> Message:
             thoughts.append(text_at(block, "thinking", path))
         elif kind == "tool_use":
             calls.append(_call(block, path))
-        elif kind not in FOREIGN_BLOCKS and not kind.endswith(FOREIGN_RESULT):
+        elif not _is_foreign(block, kind):
             texts.append(_text_block(block, kind, path))
     return Message(
         "assistant",
@@ -97,7 +120,7 @@ def _asked(blocks: Mapping[str, Block]) -> list[Message]:
         kind = _kind(block, path)
         if kind == "tool_result":
             results.append(_result(block, path))
-        else:
+        elif not _is_foreign(block, kind):
             texts.append(_text_block(block, kind, path))
     return [*results, *([Message("user", PART_SEPARATOR.join(texts))] if texts else [])]
 
@@ -127,8 +150,11 @@ def _text(content: Any, path: str) -> str:
     if isinstance(content, str):
         return valid_text(content)
     paths = {f"{path}[{index}]": part for index, part in enumerate(parts_of(content, path))}
-    texts = [_text_block(block, _kind(block, at), at) for at, block in paths.items()]
-    return PART_SEPARATOR.join(texts)
+    return PART_SEPARATOR.join(
+        _text_block(block, kind, at)
+        for at, block in paths.items()
+        if not _is_foreign(block, kind := _kind(block, at))
+    )
 
 
 def _text_block(block: Block, kind: str, path: str) -> str:
@@ -139,6 +165,12 @@ def _text_block(block: Block, kind: str, path: str) -> str:
     if read is None:
         raise InvalidError("unsupported content block type", param=f"{path}.type")
     return read(block, path)
+
+
+def _is_foreign(block: Block, kind: str) -> bool:
+    """Whether a block is passed over."""
+    is_failed = kind == "compaction" and block.get("content") is None
+    return is_failed or kind in FOREIGN_BLOCKS or kind.endswith(FOREIGN_RESULT)
 
 
 def _plain(block: Block, path: str) -> str:
@@ -169,11 +201,17 @@ def _tool_reference(block: Block, path: str) -> str:
     return text_at(block, "tool_name", path)
 
 
+def _compaction(block: Block, path: str) -> str:
+    """The summary of what was said before."""
+    return text_at(block, "content", path)
+
+
 _READERS: dict[str, Callable[[Block, str], str]] = {
     "text": _plain,
     "document": _document,
     "search_result": _search_result,
     "tool_reference": _tool_reference,
+    "compaction": _compaction,
 }
 
 

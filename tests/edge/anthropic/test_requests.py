@@ -164,6 +164,25 @@ async def test_a_last_answer_is_continued_also_with_thinking(
     assert not (await sent(fake, client, USER)).continue_final
 
 
+async def test_several_answers_at_the_end_are_one(says: Says, client: Client) -> None:
+    fake = says(*answer("x"))
+    thought = {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm."}]}
+    empty = {"role": "assistant", "content": []}
+    for history in ([USER, START], []):
+        prompt = await sent(fake, client, *history, USER, empty, thought, START, START)
+        assert prompt.messages[len(history) :] == (
+            Message("user", "Hi"),
+            Message("assistant", "One\n\nOne", "Hm."),
+        )
+        assert prompt.continue_final
+
+
+async def test_an_answer_without_blocks_is_empty(says: Says, client: Client) -> None:
+    fake = says(*answer("x"))
+    prompt = await sent(fake, client, USER, {"role": "assistant", "content": []}, USER)
+    assert prompt.messages[1] == Message("assistant", "")
+
+
 async def test_parameters(says: Says, client: Client) -> None:
     fake = says(*answer("x"))
     await client.ask(
@@ -322,7 +341,6 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
     ({"messages": [{"role": "user", "content": [DEEP]}]}, "messages[0].content"),
     ({"messages": [USER] * 4097}, "messages"),
-    ({"messages": [START, START]}, "messages"),
     ({"messages": [USER, {"role": "assistant", "content": [USE]}]}, "messages"),
     ({"messages": [{"role": "system", "content": [IMAGE]}]}, "messages[0].content[0]"),
     ({"system": 5}, "system"),
