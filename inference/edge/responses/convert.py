@@ -144,9 +144,6 @@ def _refuse(body: ResponseIn) -> None:
     for name in ("n", "n_cmpl"):
         if getattr(body, name) not in (None, 1):
             raise InvalidError("a response has one answer", param=name)
-    for name in ("reasoning_budget_tokens", "thinking_budget_tokens", "reasoning_control"):
-        if getattr(body, name) not in (None, -1, False):
-            raise InvalidError(f"'{name}' is not supported in responses", param=name)
     if body.background and not body.store:
         raise InvalidError("needs 'store': nobody could ask for the answer", param="background")
 
@@ -216,6 +213,7 @@ def _options(
         logprobs=logprobs,
         top=body.top_logprobs or 0,
         is_background=body.background,
+        tools=offered.refs,
     )
 
 

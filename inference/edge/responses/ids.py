@@ -15,6 +15,7 @@ PREFIXES: Final = {
     "reasoning": "rs",
     "function_call": "fc",
     "function_call_output": "fco",
+    "custom_tool_call": "ctc",
 }
 OTHER_PREFIX: Final = "item"
 _ID_RE: Final = re.compile(rf"[a-z]+_([A-Za-z0-9]{{{ID_LEN}}})_(in|out)(0|[1-9][0-9]{{0,5}})")

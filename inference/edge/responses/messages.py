@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from inference.edge.client_noise import without_noise
 from inference.edge.message_parts import PART_SEPARATOR, no_modality, parts_of, text_at
+from inference.edge.responses.calls import ToolRef
 from inference.edge.responses.items import Item
 from inference.protocol.requests import Message, Role, ToolCall
 from inference.text.prompts import valid_text
@@ -40,16 +40,12 @@ CALL_FIELDS: Final = {
     "apply_patch_call": "operation",
 }
 OUTPUTS: Final = frozenset(f"{kind}_output" for kind in CALL_FIELDS)
-# What other servers' own tools did: nothing of it can be shown to a model here.
-LEFT_OUT: Final = frozenset(
-    {
-        *("web_search_call", "file_search_call", "computer_call", "computer_call_output"),
-        *("code_interpreter_call", "image_generation_call", "tool_search_call"),
-        *("tool_search_output", "mcp_list_tools", "mcp_call", "mcp_approval_request"),
-        *("mcp_approval_response", "compaction", "compaction_trigger", "ghost_snapshot"),
-        *("additional_tools", "configuration_update", "program", "program_output"),
-    }
-)
+CUT_CALLS: Final = ("function_call", "custom_tool_call")  # if they are incomplete
+AGENT_MESSAGE: Final = "agent_message"  # of one agent of a client to another
+# What can be shown to a model. All else, such as what other servers' own tools did, is left out.
+SHOWN: Final = frozenset({"message", "reasoning", AGENT_MESSAGE, *CALL_FIELDS, *OUTPUTS})
+SEALED: Final = "encrypted_content"  # a part that only the server that made it can read
+MAX_KIND_CHARS: Final = 64  # of a type in a note
 
 
 def messages_of(items: Iterable[tuple[str, Item]]) -> tuple[tuple[Message, ...], list[str]]:
@@ -63,13 +59,30 @@ def messages_of(items: Iterable[tuple[str, Item]]) -> tuple[tuple[Message, ...],
     notes: list[str] = []
     for path, item in items:
         kind = item["type"]
-        if kind in LEFT_OUT:
-            notes.append(f"{path}: a {kind} isn't shown to the model")
-        elif kind == "function_call" and item.get("status") == "incomplete":
+        if kind not in SHOWN:
+            known = f"a {kind[:MAX_KIND_CHARS]}" if kind.isprintable() else "what has no name"
+            notes.append(f"{path}: {known} isn't shown to the model")
+        elif kind == AGENT_MESSAGE and _is_sealed(item.get("content")):
+            notes.append(f"{path}: a message that is sealed isn't shown to the model")
+        elif kind in CUT_CALLS and item.get("status") == "incomplete":
             notes.append(f"{path}: a call that was cut isn't shown to the model")
         else:
             chat.take(kind, item, path)
     return chat.messages(), notes
+
+
+class _Answer:
+    """An answer, as far as its items are known."""
+
+    def __init__(self) -> None:
+        self.thoughts: list[str] = []
+        self.content = ""
+        self.calls: list[ToolCall] = []
+
+    def message(self) -> Message:
+        """All of it."""
+        reasoning = PART_SEPARATOR.join(filter(None, self.thoughts))
+        return Message("assistant", self.content, reasoning, tuple(self.calls))
 
 
 class _Chat:
@@ -77,7 +90,7 @@ class _Chat:
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
-        self._answer: Message | None = None
+        self._answer: _Answer | None = None
 
     def messages(self) -> tuple[Message, ...]:
         """All of them."""
@@ -85,7 +98,7 @@ class _Chat:
         return tuple(self._messages)
 
     def take(self, kind: str, item: Item, path: str) -> None:
-        """The next item.
+        """The next item, which is one of those that are shown.
 
         Raises:
             InvalidError: naming the path.
@@ -93,16 +106,16 @@ class _Chat:
         if kind == "message":
             self._message(item, path)
         elif kind == "reasoning":
-            self._thoughts(_thoughts(item, path))
+            self._unsaid().thoughts.append(_thoughts(item, path))
         elif kind in CALL_FIELDS:
-            answer = self._answer or Message("assistant")
-            call = _call(kind, item, path)
-            self._answer = replace(answer, tool_calls=(*answer.tool_calls, call))
-        elif kind in OUTPUTS:
+            self._open().calls.append(_call(kind, item, path))
+        elif kind == AGENT_MESSAGE:
+            self._flush()
+            text = _text(item.get("content"), TEXT_KINDS, f"{path}.content")
+            self._messages.append(Message("user", text))
+        else:
             self._flush()
             self._messages.append(_output(item, path))
-        else:
-            raise InvalidError("unknown type of item", param=f"{path}.type")
 
     def _message(self, item: Item, path: str) -> None:
         role = item.get("role")
@@ -119,24 +132,23 @@ class _Chat:
             return
         content = item.get("content", "")
         text = "" if content == [] else _text(content, ANSWER_KINDS, f"{path}.content")
-        answer = self._answer
-        if answer is not None and (answer.content or answer.tool_calls):
-            self._flush()
-            answer = None
-        self._answer = replace(answer or Message("assistant"), content=text)
+        self._unsaid().content = text
 
-    def _thoughts(self, text: str) -> None:
-        answer = self._answer
-        if answer is not None and (answer.content or answer.tool_calls):
+    def _open(self) -> _Answer:
+        """The answer that the next item is of."""
+        if self._answer is None:
+            self._answer = _Answer()
+        return self._answer
+
+    def _unsaid(self) -> _Answer:
+        """As `_open`; one that has only thoughts so far."""
+        if self._answer is not None and (self._answer.content or self._answer.calls):
             self._flush()
-            answer = None
-        before = answer.reasoning if answer is not None else ""
-        both = PART_SEPARATOR.join(part for part in (before, text) if part)
-        self._answer = Message("assistant", reasoning=both)
+        return self._open()
 
     def _flush(self) -> None:
         if self._answer is not None:
-            self._messages.append(self._answer)
+            self._messages.append(self._answer.message())
             self._answer = None
 
 
@@ -145,7 +157,16 @@ def _text(content: Any, kinds: Mapping[str, str], path: str) -> str:
         return valid_text(content)
     parts = parts_of(content, path)
     return PART_SEPARATOR.join(
-        _part(part, kinds, f"{path}[{index}]") for index, part in enumerate(parts)
+        _part(part, kinds, f"{path}[{index}]")
+        for index, part in enumerate(parts)
+        if part.get("type") != SEALED
+    )
+
+
+def _is_sealed(content: Any) -> bool:
+    """Whether nobody here can read any of it."""
+    return isinstance(content, list) and all(
+        isinstance(part, dict) and part.get("type") == SEALED for part in content
     )
 
 
@@ -185,6 +206,10 @@ def _call(kind: str, item: Item, path: str) -> ToolCall:
     call_id = item.get("call_id", item.get("id", ""))
     if not isinstance(call_id, str):
         raise InvalidError("must be text", param=f"{path}.call_id")
+    namespace = item.get("namespace", "")
+    if not isinstance(namespace, str):
+        raise InvalidError("must be text", param=f"{path}.namespace")
+    name = ToolRef(name, namespace).offered
     return ToolCall(valid_text(call_id), valid_text(name), valid_text(arguments or "{}"))
 
 

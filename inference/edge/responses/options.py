@@ -7,17 +7,21 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from inference.edge.responses.calls import ToolRef
+
 
 @dataclass(frozen=True, slots=True)
 class ResponseOptions:
     """`shown`: what the object repeats of the request. `with_summary`: thoughts are told as a
-    summary. `logprobs`: with log probabilities, and `top` rivals of each token."""
+    summary. `logprobs`: with log probabilities, and `top` rivals of each token. `tools`: by the
+    names that the model sees, those that their client calls by other names or gives text."""
 
     shown: dict[str, Any] = field(default_factory=dict)
     with_summary: bool = False
     logprobs: bool = False
     top: int = 0
     is_background: bool = False
+    tools: dict[str, ToolRef] = field(default_factory=dict)
 
 
 def options_to_json(options: ResponseOptions) -> str:
@@ -28,4 +32,6 @@ def options_to_json(options: ResponseOptions) -> str:
 def options_from_json(text: str) -> ResponseOptions:
     """The options in `text`; unknown ones are ignored."""
     known = {f.name for f in dataclasses.fields(ResponseOptions)}
-    return ResponseOptions(**{k: v for k, v in json.loads(text).items() if k in known})
+    given = {k: v for k, v in json.loads(text).items() if k in known}
+    tools = {name: ToolRef(**ref) for name, ref in given.get("tools", {}).items()}
+    return ResponseOptions(**{**given, "tools": tools})

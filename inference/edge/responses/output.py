@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+from inference.edge.responses.calls import ToolRef, text_given
 from inference.protocol.events import CallRef
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # the database stores no NUL
 
 Said: TypeAlias = tuple[str, dict[str, Any]]
 
@@ -139,14 +142,16 @@ class SummaryItem(ReasoningItem):
 class CallItem:
     """A function that the client is to call."""
 
-    event: ClassVar = "response.function_call_arguments"
+    kind: ClassVar[str] = "function_call"
+    event: ClassVar[str] = "response.function_call_arguments"
 
-    def __init__(self, item_id: str, index: int, call: CallRef) -> None:
+    def __init__(self, item_id: str, index: int, call: CallRef, tool: ToolRef) -> None:
         self.index = index
         self.call_index = call.index
         self.is_whole = False
         self._id = item_id
         self._call = call
+        self._tool = tool
         self._texts: list[str] = []
 
     def added(self) -> list[Said]:
@@ -162,7 +167,7 @@ class CallItem:
     def done(self, status: str) -> list[Said]:
         """See `OutputItem`; a call that was cut is incomplete, however the answer ended."""
         item = self.body("completed" if self.is_whole else "incomplete")
-        said = {**self._at, "name": self._call.name, "arguments": item["arguments"]}
+        said = {**self._at, "name": self._tool.name, "arguments": item["arguments"]}
         return [
             (f"{self.event}.done", said),
             ("response.output_item.done", {"output_index": self.index, "item": item}),
@@ -170,15 +175,48 @@ class CallItem:
 
     def body(self, status: str) -> dict[str, Any]:
         """See `OutputItem`."""
+        return {**self._head(status), "arguments": "".join(self._texts)}
+
+    def _head(self, status: str) -> dict[str, Any]:
+        tool = self._tool
         return {
             "id": self._id,
-            "type": "function_call",
+            "type": self.kind,
             "status": status,
             "call_id": self._call.id,
-            "name": self._call.name,
-            "arguments": "".join(self._texts),
+            **({"namespace": tool.namespace} if tool.namespace else {}),
+            "name": tool.name,
         }
 
     @property
     def _at(self) -> dict[str, Any]:
         return {"item_id": self._id, "output_index": self.index}
+
+
+class CustomCallItem(CallItem):
+    """A tool that the client is to give text; it is told at once, when it is known whole."""
+
+    kind = "custom_tool_call"
+    event = "response.custom_tool_call_input"
+
+    def delta(self, text: str, logprobs: list[dict[str, Any]]) -> list[Said]:
+        """See `OutputItem`; nothing is told yet."""
+        self._texts.append(text)
+        return []
+
+    def done(self, status: str) -> list[Said]:
+        """See `CallItem`; one that was cut has no text."""
+        item = self.body("completed" if self.is_whole else "incomplete")
+        text = item["input"]
+        deltas = [(f"{self.event}.delta", {**self._at, "delta": text})] if text else []
+        return [
+            *deltas,
+            (f"{self.event}.done", {**self._at, "input": text}),
+            ("response.output_item.done", {"output_index": self.index, "item": item}),
+        ]
+
+    def body(self, status: str) -> dict[str, Any]:
+        """See `OutputItem`."""
+        text = text_given("".join(self._texts)) if self.is_whole else ""
+        # The escape of a NUL is one only now, and nothing that is kept may have it.
+        return {**self._head(status), "input": text.replace("\0", REPLACEMENT)}

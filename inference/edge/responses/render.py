@@ -10,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from inference.edge.errors import error_reply
+from inference.edge.responses.calls import ToolRef
 from inference.edge.responses.ids import ItemPlace, item_id
 from inference.edge.responses.options import ResponseOptions, options_from_json
 from inference.edge.responses.output import (
+    REPLACEMENT,
     CallItem,
+    CustomCallItem,
     MessageItem,
     OutputItem,
     ReasoningItem,
@@ -33,7 +36,6 @@ from llamaweb.lib.errors import (
 )
 
 MS_PER_S = 1000
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # the database stores no NUL
 # The first class that fits decides; anything else is our fault.
 ERROR_CODES: tuple[tuple[type[LlamawebError], str], ...] = (
     (TooLongError, "context_length_exceeded"),
@@ -158,7 +160,9 @@ class ResponsesWire:
         index = len(self._items)
         place = ItemPlace(self._reply.reply_id, is_input=False, index=index)
         if piece.kind == "tool_call" and piece.call is not None:
-            self._open = CallItem(item_id("function_call", place), index, piece.call)
+            tool = self.options.tools.get(piece.call.name, ToolRef(piece.call.name))
+            call_kind = CustomCallItem if tool.is_custom else CallItem
+            self._open = call_kind(item_id(call_kind.kind, place), index, piece.call, tool)
         elif piece.kind == "content":
             self._open = MessageItem(item_id("message", place), index)
         else:

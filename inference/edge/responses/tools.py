@@ -1,27 +1,34 @@
-"""`tools` and `tool_choice` of a response: functions are offered, tools that a server would have to
-run are left out with a note."""
+"""`tools` and `tool_choice` of a response, and how long it may think."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from inference.edge.openai.generation import reasoning_budget_of
+from inference.edge.responses.calls import ToolRef
+from inference.edge.responses.definitions import Definitions, kind_of
 from inference.edge.responses.schemas import ResponseIn
-from inference.edge.tools import definitions_json, tool_definition, tool_list, tool_names
+from inference.edge.tools import definitions_json, tool_list
 from inference.protocol.requests import AnswerParams
+from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 CHOICES = ("auto", "none", "required")
 MODES = ("auto", "required")
+NAMED = ("function", "custom")  # types of tools that clients run, chosen by their names
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """`tools_json`: for the template, None without any. `shown`: as the response repeats them.
-    `notes`: what was left out, in words for the client."""
+    """`tools_json`: for the template, None without any. `refs`: those that aren't plain functions,
+    by the names that the model sees. `shown`: as the response repeats them. `notes`: what was left
+    out, in words for the client."""
 
     tools_json: str | None
     answer: AnswerParams
+    refs: dict[str, ToolRef]
     shown: list[dict[str, Any]]
     choice: Any
     notes: list[str]
@@ -33,96 +40,83 @@ def offered_of(body: ResponseIn) -> Offered:
     Raises:
         InvalidError: naming the field; a tool has to be called that isn't run here.
     """
-    by_path: dict[str, dict[str, Any]] = {}
-    shown: list[dict[str, Any]] = []
-    notes: list[str] = []
-    for index, tool in enumerate(tool_list(body.tools)):
-        path = f"tools[{index}]"
-        kind = _kind(tool, path)
-        if kind == "function":
-            by_path[path] = tool_definition(tool, schema="parameters", path=path)
-            shown.append(_shown(tool, by_path[path]["function"], path))
-        else:
-            notes.append(f"{path}: {kind} isn't run by this server and was left out")
-    names = tool_names(definitions_json(by_path))
-    is_forced, name, allowed = _choice(body.tool_choice, names)
-    kept = {p: each for p, each in by_path.items() if each["function"]["name"] in allowed}
+    tools = Definitions()
+    tools.take(body.tools)
+    definitions_json(tools.by_path)  # also those that aren't shown have to be right
+    is_forced, name, allowed = _choice(body.tool_choice, tools.refs)
+    kept = {p: each for p, each in tools.by_path.items() if each["function"]["name"] in allowed}
     return Offered(
         tools_json=definitions_json(kept),
         answer=AnswerParams(
             tool_choice="required" if is_forced else "auto",
             tool_name=name,
             parallel_tool_calls=body.parallel_tool_calls is not False,
+            reasoning_budget=reasoning_budget_of(body),
+            reasoning_message=valid_text(body.reasoning_budget_message or ""),
+            reasoning_control=body.reasoning_control,
         ),
-        shown=shown,
+        refs={name: ref for name, ref in tools.refs.items() if ref != ToolRef(name)},
+        shown=tools.shown,
         choice=body.tool_choice or "auto",
-        notes=notes,
+        notes=tools.notes,
     )
 
 
-def _choice(choice: Any, names: list[str]) -> tuple[bool, str, list[str]]:
+def _choice(choice: Any, refs: dict[str, ToolRef]) -> tuple[bool, str, Collection[str]]:
     """Whether a call has to be made, which one ("" for any), and the tools that are shown."""
     if choice is None or choice == "auto":
-        return False, "", names
+        return False, "", refs
     if choice == "none":
-        return False, "", []
+        return False, "", ()
     if choice == "required":
-        return True, "", _some(names)
+        return True, "", _some(refs)
     if isinstance(choice, str) or not isinstance(choice, dict):
         raise InvalidError(
             f"must be one of {', '.join(CHOICES)}, or name a function", param="tool_choice"
         )
     kind = choice.get("type")
-    if kind == "function":
-        return True, _name(choice.get("name"), names, "tool_choice.name"), names
+    if kind in NAMED:
+        return True, _name(choice, refs, "tool_choice"), refs
     if kind == "allowed_tools":
-        return _allowed(choice, names)
+        return _allowed(choice, refs)
     if isinstance(kind, str):
         raise InvalidError(
-            "must be function or allowed_tools: other tools aren't run here",
+            f"must be {', '.join(NAMED)} or allowed_tools: other tools aren't run here",
             param="tool_choice.type",
         )
     raise InvalidError("must be an object with a 'type'", param="tool_choice")
 
 
-def _allowed(choice: dict[str, Any], names: list[str]) -> tuple[bool, str, list[str]]:
+def _allowed(choice: dict[str, Any], refs: dict[str, ToolRef]) -> tuple[bool, str, Collection[str]]:
     mode, tools = choice.get("mode", "auto"), choice.get("tools")
     if mode not in MODES:
         raise InvalidError(f"must be one of {', '.join(MODES)}", param="tool_choice.mode")
-    if not isinstance(tools, list):
+    if tools is None:
         raise InvalidError("must be a list of tools", param="tool_choice.tools")
-    allowed = []
-    for index, tool in enumerate(tools):
+    allowed: set[str] = set()
+    for index, tool in enumerate(tool_list(tools, "tool_choice.tools")):
         path = f"tool_choice.tools[{index}]"
-        if _kind(tool, path) == "function":
-            allowed.append(_name(tool.get("name"), names, f"{path}.name"))
+        kind = kind_of(tool, path)
+        if kind in NAMED:
+            allowed.add(_name(tool, refs, path))
+        elif kind == "namespace":
+            allowed |= {name for name, ref in refs.items() if ref.namespace == tool.get("name")}
     return mode == "required", "", _some(allowed) if mode == "required" else allowed
 
 
-def _some(names: list[str]) -> list[str]:
+def _some(names: Collection[str]) -> Collection[str]:
     if not names:
         raise InvalidError("'required' needs at least one function", param="tool_choice")
     return names
 
 
-def _name(name: Any, names: list[str], path: str) -> str:
-    if not isinstance(name, str) or name not in names:
-        raise InvalidError("isn't the name of one of the tools", param=path)
-    return name
-
-
-def _kind(tool: Any, path: str) -> str:
-    if not isinstance(tool, dict):
-        raise InvalidError("must be an object", param=path)
-    kind = tool.get("type")
-    if not isinstance(kind, str) or not kind:
-        raise InvalidError("must be text", param=f"{path}.type")
-    return kind[:64] if kind.isprintable() else "a tool of an unknown type"
-
-
-def _shown(tool: dict[str, Any], function: dict[str, Any], path: str) -> dict[str, Any]:
-    strict = tool.get("strict")
-    if strict is not None and not isinstance(strict, bool):
-        raise InvalidError("must be true or false", param=f"{path}.strict")
-    given = {"description": None, **function, "parameters": tool.get("parameters")}
-    return {"type": "function", **given, "strict": strict}
+def _name(choice: dict[str, Any], refs: dict[str, ToolRef], path: str) -> str:
+    """The model's name of a tool that is chosen in its client's terms."""
+    name, namespace = choice.get("name"), choice.get("namespace") or ""
+    if not isinstance(namespace, str):
+        raise InvalidError("must be text", param=f"{path}.namespace")
+    is_custom = choice["type"] == "custom"
+    ref = ToolRef(name, namespace, is_custom) if isinstance(name, str) else None
+    if ref is None or refs.get(ref.offered) != ref:
+        raise InvalidError("isn't the name of one of the tools", param=f"{path}.name")
+    return ref.offered

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inference.protocol.requests import ChatPrompt, GenerateRequest, Message, ToolCall
+from inference.protocol.requests import AnswerParams, ChatPrompt, GenerateRequest, Message, ToolCall
 from inference.registry.chat_defaults import ChatDefaults
 from tests.edge.events import answer
 from tests.edge.responses.events import post, stream
@@ -150,9 +150,7 @@ async def test_s09_tools_of_servers_are_left_out_with_a_note(ask: Any) -> None:
     tools = [
         {"type": "web_search"},
         WEATHER,
-        {"type": "custom", "name": "apply_patch", "format": {"type": "text"}},
         {"type": "image_generation"},
-        {"type": "namespace", "name": "n", "tools": []},
         {"type": "mcp", "server_label": "x", "server_url": "https://example.org"},
         {"type": "local_shell"},
         {"type": "code_interpreter", "container": {"type": "auto"}},
@@ -161,7 +159,7 @@ async def test_s09_tools_of_servers_are_left_out_with_a_note(ask: Any) -> None:
     request, response = await ask(tools=tools)
     assert isinstance(request.prompt, ChatPrompt)
     (offered,) = json.loads(request.prompt.tools_json or "")
-    assert offered["function"]["name"] == "weather"
+    assert (offered["function"]["name"], offered["function"]["strict"]) == ("weather", True)
     assert [tool["name"] for tool in response["tools"]] == ["weather"]
     assert len(response["warnings"]) == len(tools) - 1
     assert response["warnings"][0].startswith("tools[0]: web_search")
@@ -263,6 +261,46 @@ async def test_sampling_and_reasoning(ask: Any) -> None:
     assert json.loads(request.prompt.template_kwargs_json or "") == {"enable_thinking": False}
 
 
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({"reasoning_budget_tokens": -1}, AnswerParams()),
+        ({"reasoning_budget_tokens": 0}, AnswerParams(reasoning_budget=0)),
+        (
+            {"thinking_budget_tokens": 7, "reasoning_budget_message": "Stop"},
+            AnswerParams(reasoning_budget=7, reasoning_message="Stop"),
+        ),
+        ({"reasoning_control": True}, AnswerParams(reasoning_control=True)),
+    ],
+)
+async def test_reasoning_has_a_budget_as_in_chats(
+    given: dict[str, Any], asked: AnswerParams, ask: Any
+) -> None:
+    request, _ = await ask(**given)
+    assert request.answer == asked
+
+
+async def test_reasoning_is_ended_by_the_id_of_the_response(
+    ask: Any, wire: Wire, fake: FakeInference
+) -> None:
+    _, response = await ask(reasoning_control=True)
+    body = json.dumps({"id": response["id"], "action": "reasoning_end"}).encode()
+    told = await wire.raw("/v1/chat/completions/control", body)
+    assert json.loads(told.content) == {"success": True}
+    assert fake.reasoning_ended == [(response["id"], "user:7")]
+
+
+async def test_thoughts_in_several_items_are_joined(ask: Any) -> None:
+    parts = [[{"type": "reasoning_text", "text": text}] for text in ("a", "b", "c")]
+    thoughts = [{"type": "reasoning", "content": content} for content in parts]
+    items = [HELLO, thoughts[0], {"type": "reasoning", "summary": []}, *thoughts[1:], CALL]
+    request, _ = await ask(input=[*items, thoughts[0], {"role": "assistant", "content": "d"}])
+    assert messages(request)[1:] == (
+        Message("assistant", "", "a\n\nb\n\nc", (CALLED,)),
+        Message("assistant", "d", "a"),
+    )
+
+
 async def test_nothing_is_cut(ask: Any) -> None:
     _, response = await ask(truncation="auto")
     assert response["truncation"] == "disabled"
@@ -276,7 +314,6 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"input": [None]}, "input[0]"),
     ({"input": ["x"]}, "input[0]"),
     ({"input": [{}]}, "input[0].type"),
-    ({"input": [{"type": "riddle"}]}, "input[0].type"),
     ({"input": [{"role": "king", "content": "x"}]}, "input[0].role"),
     ({"input": [{"role": "user"}]}, "input[0]"),
     ({"input": [{"role": "user", "content": []}]}, "input[0].content"),
@@ -308,8 +345,8 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"prompt": {"id": "p"}}, "prompt"),
     ({"n": 2}, "n"),
     ({"functions": [{}]}, "functions"),
-    ({"reasoning_budget_tokens": 5}, "reasoning_budget_tokens"),
-    ({"reasoning_control": True}, "reasoning_control"),
+    ({"reasoning_budget_tokens": -2}, "reasoning_budget_tokens"),
+    ({"reasoning_control": 1}, "reasoning_control"),
     ({"top_logprobs": 21}, "top_logprobs"),
 ]
 
@@ -355,7 +392,7 @@ async def test_what_codex_sends(says: Says, wire: Wire) -> None:
     ]
     assert isinstance(request.prompt, ChatPrompt)
     names = [t["function"]["name"] for t in json.loads(request.prompt.tools_json or "")]
-    assert names == ["exec_command", "update_plan", "view_image"]
+    assert names == ["exec_command", "update_plan", "view_image", "apply_patch"]
     kinds = {note.split(": ")[0] for note in got.response["warnings"]}
-    assert kinds == {"tools[3]", "tools[4]", "tools[5]", "input[10]"}
+    assert kinds == {"tools[4]", "tools[5]", "input[10]"}
     assert not request.answer.parallel_tool_calls
