@@ -10,6 +10,7 @@ from inference.engine.contract import Thoughts
 from inference.engine.samplers import check_grammar
 from inference.protocol.params import Grammar
 from inference.protocol.requests import ChatPrompt, GenerateRequest
+from inference.text.answer.either import calls_instead
 from inference.text.answer.families import AnswerFormat
 from inference.text.answer.forcing import awaited_grammar, forced_grammar
 from inference.text.answer.lark_writer import front_of
@@ -36,11 +37,14 @@ def form_of(request: GenerateRequest, family: AnswerFormat) -> AnswerFormat | No
     chats.
 
     In what a schema or an expression asks for nothing is a call; only reasoning may stand in front
-    of it, unless that is to stay in the content.
+    of it, unless that is to stay in the content. A schema beside tools leaves calls in its place.
     """
     if not isinstance(request.prompt, ChatPrompt):
         return None
     grammar = _binding(request)
+    if _is_either(request):
+        form = family.with_calls_or_a_form()
+        return form if request.answer.splits_reasoning else form.without_reasoning()
     if grammar is not None and grammar.kind in FORMS:
         form = family.in_a_form()
         return form if request.answer.splits_reasoning and form.reasoning_end else None
@@ -94,6 +98,9 @@ def _grammar(
     elif grammar is not None and grammar.text:
         if grammar.kind in FORMS and not grammar.lazy:
             grammar = replace(grammar, front=front_of(form, opened=opened, special=special))
+        if _is_either(request):
+            instead = calls_instead(form, tools, opened=opened, parallel=parallel, special=special)
+            grammar = replace(grammar, instead=instead)
     else:
         grammar = awaited_grammar(form, tools, opened=opened, parallel=parallel, special=special)
         try:
@@ -119,7 +126,10 @@ def _thoughts(
         return None
     message = text.tokenize(params.reasoning_message, add_special=False, parse_special=False)
     closer = text.tokenize(form.reasoning_end, add_special=False, parse_special=True)
-    return Thoughts(form, (*message, *closer), budget) if closer else None
+    if not closer:
+        return None
+    tools = tools_of(request_tools(request)) if form.calls_in_reasoning else ()
+    return Thoughts(form, (*message, *closer), budget, tuple(tools))
 
 
 def _is_off(request: GenerateRequest) -> bool:
@@ -136,6 +146,13 @@ def _binding(request: GenerateRequest) -> Grammar | None:
     is_forced = request.answer.tool_choice == "required"  # by a grammar of our own
     is_binding = grammar is not None and grammar.text and not grammar.lazy and not is_forced
     return grammar if is_binding else None
+
+
+def _is_either(request: GenerateRequest) -> bool:
+    """Whether the model may call a tool or answer in the form of a schema, as it likes."""
+    grammar = _binding(request)
+    is_schema = grammar is not None and grammar.kind == "json_schema"
+    return is_schema and bool(tools_of(request_tools(request)))
 
 
 def _opened(form: AnswerFormat, prompt: str, request: GenerateRequest) -> str:

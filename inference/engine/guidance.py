@@ -56,10 +56,10 @@ def compile_grammar(grammar: Grammar, tokenizer: Tokenizer, *, takes: bool = Fal
         InvalidError: it isn't one, is over a bound, or (a schema) asks for what can't be enforced;
             `param` is its path in the request.
     """
-    kind, text, param, front = grammar.kind, grammar.text, grammar.param, grammar.front
+    kind, text, param, instead = grammar.kind, grammar.text, grammar.param, grammar.instead
     outcome = _KEPT.get(
-        (kind, text, param, front, tokenizer),
-        len(text),
+        (kind, text, param, grammar.front, instead, tokenizer),
+        len(text) + len(instead),
         lambda: _compiled(grammar, tokenizer),
         takes=takes,
     )
@@ -76,7 +76,7 @@ def _compiled(grammar: Grammar, tokenizer: Tokenizer) -> Outcome:
     words = vocabulary(cast(Any, tokenizer))
     if kind == "json_schema":
         try:
-            return _compile_schema(text, param, grammar.front, words)
+            return _compile_schema(grammar, words)
         except InvalidError as error:
             return Refusal(error.message, error.param)
     if len(text) > MAX_GRAMMAR_CHARS:
@@ -84,7 +84,7 @@ def _compiled(grammar: Grammar, tokenizer: Tokenizer) -> Outcome:
             f"has {len(text)} characters, at most {MAX_GRAMMAR_CHARS} are allowed", param
         )
     if kind == "regex" and grammar.front:
-        source = LLMatcher.grammar_from_lark(_behind(grammar.front, _slashed(text)))
+        source = LLMatcher.grammar_from_lark(_around(_slashed(text), grammar.front))
     elif kind == "regex":
         source = LLMatcher.grammar_from_regex(text)
     else:
@@ -94,18 +94,28 @@ def _compiled(grammar: Grammar, tokenizer: Tokenizer) -> Outcome:
     return Refusal(f"can't be followed: {problem}", param) if problem else matcher
 
 
-def _compile_schema(text: str, param: str, front: str, words: LLTokenizer) -> Outcome:
-    prepared = prepare(json.loads(text), param=param)
-    if front:
-        root = json.dumps({"x-guidance": JSON_OPTIONS, **prepared.root}, ensure_ascii=False)
-        matcher = _matcher(LLMatcher.grammar_from_lark(_behind(front, f"%json {root}")), words)
-    else:
-        matcher = _schema_matcher(prepared.text(), words)
+def _compile_schema(grammar: Grammar, words: LLTokenizer) -> Outcome:
+    prepared = prepare(json.loads(grammar.text), param=grammar.param)
+    matcher = _form_matcher(prepared, words, grammar.front)
     problem = _problem(matcher)
-    if not problem:
+    if problem:
+        path, problem = _blamed(prepared, words) or (grammar.param, problem)
+        return Refusal(f"can't be enforced: {problem}", path)
+    if not grammar.instead:
         return matcher
-    path, problem = _blamed(prepared, words) or (param, problem)
-    return Refusal(f"can't be enforced: {problem}", path)
+    # Only now: beside what may come instead, a form that nothing fulfils would pass.
+    matcher = _form_matcher(prepared, words, grammar.front, grammar.instead)
+    problem = _problem(matcher)
+    return Refusal(f"can't be enforced beside a form: {problem}", "tools") if problem else matcher
+
+
+def _form_matcher(
+    prepared: Prepared, words: LLTokenizer, front: str, instead: str = ""
+) -> LLMatcher:
+    if not front and not instead:
+        return _schema_matcher(prepared.text(), words)
+    root = json.dumps({"x-guidance": JSON_OPTIONS, **prepared.root}, ensure_ascii=False)
+    return _matcher(LLMatcher.grammar_from_lark(_around(f"%json {root}", front, instead)), words)
 
 
 def _blamed(prepared: Prepared, words: LLTokenizer) -> tuple[str, str] | None:
@@ -120,9 +130,12 @@ def _blamed(prepared: Prepared, words: LLTokenizer) -> tuple[str, str] | None:
     return None
 
 
-def _behind(front: str, answer: str) -> str:
-    """Lark for `answer` behind what `front` says."""
-    return f"%llguidance {{}}\nstart: front answer\n{front}\nanswer: {answer}"
+def _around(answer: str, front: str, instead: str = "") -> str:
+    """Lark for `answer` behind what `front` says, or for what `instead` says."""
+    start = "front answer" if front else "answer"
+    start += " | instead" if instead else ""
+    rules = dict.fromkeys([*front.split("\n"), *instead.split("\n")])  # reasoning's is in both
+    return "\n".join(["%llguidance {}", f"start: {start}", *rules, f"answer: {answer}"])
 
 
 def _slashed(pattern: str) -> str:

@@ -13,7 +13,7 @@ from inference.engine.engine import Engine
 from inference.engine.pipeline import Pipeline, build_pipeline
 from inference.protocol.events import Finished, Snapshot
 from inference.protocol.fold import Log
-from inference.protocol.params import Limits, SamplingParams
+from inference.protocol.params import Grammar, Limits, SamplingParams
 from inference.protocol.requests import AnswerParams, ChatPrompt, GenerateRequest, Message
 from tests.engine.driving import run_one
 
@@ -49,7 +49,14 @@ def pipeline(loaded_engine: Engine) -> Iterator[Pipeline]:
     made.close()
 
 
-def answer(engine: Engine, pipeline: Pipeline, text: str, seed: int, **params: Any) -> Snapshot:
+def answer(
+    engine: Engine,
+    pipeline: Pipeline,
+    text: str,
+    seed: int,
+    grammar: Grammar | None = None,
+    **params: Any,
+) -> Snapshot:
     """The log of the answer to `text`."""
     request = GenerateRequest(
         f"gen-{seed}",
@@ -60,7 +67,7 @@ def answer(engine: Engine, pipeline: Pipeline, text: str, seed: int, **params: A
         seed=seed,
         submitted_at=0.0,
         deadline_at=1e12,
-        sampling=SamplingParams(temperature=1.0),
+        sampling=SamplingParams(temperature=1.0, grammar=grammar),
         limits=Limits(max_tokens=200),
         answer=AnswerParams(**params),
     )
@@ -99,3 +106,23 @@ def test_a_named_tool_is_called_once(engine: Engine, pipeline: Pipeline, seed: i
     jsonschema.validate(json.loads(log.parts[0][1]), BOOK)
     assert isinstance(log.terminal, Finished)
     assert log.terminal.reason == "tool_calls"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_beside_a_form_it_is_calls_or_the_form(
+    engine: Engine, pipeline: Pipeline, seed: int
+) -> None:
+    form = {
+        "type": "object",
+        "properties": {"mood": {"type": "string", "enum": ["good", "bad"]}},
+        "required": ["mood"],
+        "additionalProperties": False,
+    }
+    grammar = Grammar(json.dumps(form), kind="json_schema", param="json_schema")
+    log = answer(engine, pipeline, "How are you? Or book Rome.", seed, grammar)
+    kinds = {kind for kind, _ in log.parts} - {"reasoning"}
+    assert kinds in ({"content"}, {"tool_call"}), log.parts
+    if kinds == {"content"}:
+        jsonschema.validate(json.loads("".join(text for _, text in log.parts)), form)
+    else:
+        assert log.calls[0].name in ("clock", "book")

@@ -100,7 +100,7 @@ LETTERS = Grammar(r"[a-z/\"{}:, ]+", kind="regex")
         (OPENED, Grammar(f"root ::= {json.dumps(CALL)}"), ()),
         (HERMES, OBJECT, ("weather",)),
         (HERMES, LETTERS, ()),
-        (LLAMA, OBJECT, ("weather",)),
+        (LLAMA, OBJECT, ()),
     ],
 )
 def test_an_answer_in_the_form_that_is_asked_for_is_content(
@@ -251,6 +251,16 @@ def test_a_budget_ends_reasoning_with_a_message(bench: Bench) -> None:
     log = bench.ended(bench.submit(ask(answer=answer)))
     assert log.parts[0] == ("reasoning", "So it Enough.")
     assert log.parts[1][0] == "content"
+
+
+def test_a_budget_cuts_no_call_that_is_made_in_reasoning(bench: Bench) -> None:
+    call = '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+    bench.start(reply=f"So {call}", chat_template=OPENED)
+    budget = len("So <tool_call>")  # the mock has a token a character
+    answer = AnswerParams(reasoning_budget=budget, reasoning_message=" Enough.")
+    log = bench.ended(bench.submit(ask("weather", answer=answer)))
+    assert log.parts == (("reasoning", "So"), ("tool_call", '{"city": "Paris"}'))
+    assert [(c.name, c.end) for c in log.calls] == [("weather", "complete")]
 
 
 def test_a_template_that_does_not_listen_thinks_all_the_same_no_more(bench: Bench) -> None:
