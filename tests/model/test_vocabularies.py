@@ -14,6 +14,7 @@ from inference.engine.llama_tokenizer import LlamaTokenizer
 from inference.text.answer.families import FAMILIES
 from inference.text.answer.forcing import awaited_grammar
 from inference.text.answer.reasoning_tags import REASONING_TAGS
+from inference.text.answer.shapes import SHAPES
 from inference.text.answer.tools import Tool
 from inference.text.detokenizer import Detokenizer
 from tests.sdist import llama_models
@@ -77,6 +78,9 @@ def test_every_family_knows_its_calls_by_tokens_of_its_own(tokenizer: LlamaToken
 
     for form in FAMILIES.values():
         grammar = awaited_grammar(form, [TOOL], special=special)
+        if not SHAPES[form.family][0].awaits:
+            assert grammar is None
+            continue
         assert grammar is not None
         assert all(said(tokenizer, trigger.value) for trigger in grammar.triggers)
 
