@@ -167,6 +167,7 @@ def test_a_compiled_grammar_is_remembered_and_not_changed_by_its_use() -> None:
 
 
 def test_a_refusal_is_remembered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference.engine.guidance._KEPT", KeptGrammars())  # nothing awaited
     grammar = of_schema({"type": "string", "pattern": "once(?=twice)"})
     said = []
     for _ in range(2):
