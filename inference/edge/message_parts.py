@@ -43,6 +43,25 @@ def text_at(part: Mapping[str, Any], field: str, path: str) -> str:
     return valid_text(text)
 
 
+def part_text(
+    part: Mapping[str, Any], kinds: Mapping[str, str], modalities: Mapping[str, str], path: str
+) -> str:
+    """The text of the part at `path`. `kinds`: where parts have theirs, by type; `modalities`: what
+    the types that aren't text are.
+
+    Raises:
+        InvalidError: naming what stands there instead.
+    """
+    kind = part.get("type")
+    modality = modalities.get(kind) if isinstance(kind, str) else None
+    if modality is not None:
+        raise no_modality(modality, path)
+    field = kinds.get(kind) if isinstance(kind, str) else None
+    if field is None:
+        raise InvalidError("unsupported content part type", param=f"{path}.type")
+    return text_at(part, field, path)
+
+
 def no_modality(modality: str, path: str) -> InvalidError:
     """The error for a part that isn't text: an image, for one."""
     return InvalidError(

@@ -11,6 +11,22 @@ from inference.text.prompts import valid_text
 from inference.text.schema.prepare import MAX_SCHEMA_CHARS
 from llamaweb.lib.errors import InvalidError
 
+FORMATS = ("text", "json_object", "json_schema")
+
+
+def form_kind(form: Any, param: str) -> str:
+    """The type of a form of OpenAI's, which stands in the field `param`.
+
+    Raises:
+        InvalidError: it is no object, or its type is none of `FORMATS`.
+    """
+    kind = form.get("type") if isinstance(form, dict) else None
+    if not isinstance(kind, str):
+        raise InvalidError("must be an object with a 'type'", param=param)
+    if kind not in FORMATS:
+        raise InvalidError(f"must be one of {', '.join(FORMATS)}", param=f"{param}.type")
+    return kind
+
 
 def schema_form(schema: Any, param: str) -> Grammar:
     """The form that `schema`, which stands in the field `param`, asks for; what it says is the

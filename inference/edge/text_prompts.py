@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from inference.protocol.requests import MixedPrompt, Prompt, TextPrompt, TokenPrompt
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
+
+RawPrompt: TypeAlias = TextPrompt | TokenPrompt | MixedPrompt
 
 MAX_CHOICES = 64  # prompts times answers to each
 MAX_TEXT_PARTS = 1024  # of a prompt of ids and texts; each is tokenised by itself
@@ -47,6 +49,15 @@ def _prompt(item: Any, path: str) -> Prompt:
                 param=f"{path}.multimodal_data",
             )
         item = item["prompt_string"]
+    return prompt_of(item, path)
+
+
+def prompt_of(item: Any, path: str) -> RawPrompt:
+    """A text, token ids, or both in one list.
+
+    Raises:
+        InvalidError: `item`, which stands at `path`, is none of these.
+    """
     if isinstance(item, str):
         return TextPrompt(valid_text(item))
     if isinstance(item, list) and item and all(_is_int(token) for token in item):
@@ -56,7 +67,7 @@ def _prompt(item: Any, path: str) -> Prompt:
     raise InvalidError("must be text or a list of token ids and texts", param=path)
 
 
-def _mixed(parts: list[int | str], path: str) -> Prompt:
+def _mixed(parts: list[int | str], path: str) -> MixedPrompt:
     num_texts = sum(isinstance(part, str) for part in parts)
     if num_texts > MAX_TEXT_PARTS:
         raise InvalidError(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from inference.edge.prompt_bounds import refuse_too_much
-from inference.protocol.requests import MixedPrompt, TextPrompt, TokenPrompt
+from inference.edge.text_prompts import RawPrompt, is_list_of_prompts, prompt_of
+from inference.protocol.requests import TextPrompt
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 MAX_INPUTS: Final = 2048
-MAX_TEXT_PARTS: Final = 1024  # of one input
-
-Input: TypeAlias = TextPrompt | TokenPrompt | MixedPrompt
 
 
-def inputs_of(value: Any, param: str) -> tuple[Input, ...]:
+def inputs_of(value: Any, param: str) -> tuple[RawPrompt, ...]:
     """One text, token ids, both in one, an object with either, or a list of such.
 
     Raises:
@@ -26,7 +24,7 @@ def inputs_of(value: Any, param: str) -> tuple[Input, ...]:
         raise InvalidError('"input" or "content" must be provided', param=param)
     if value == []:
         raise InvalidError(f'"{param}" must not be empty', param=param)
-    is_many = isinstance(value, list) and not any(type(item) is int for item in value)
+    is_many = is_list_of_prompts(value)
     items = value if is_many else [value]
     refuse_many(len(items), param)
     found = tuple(
@@ -62,27 +60,11 @@ def _text(item: Any, path: str) -> str:
     return valid_text(item)
 
 
-def _input(item: Any, path: str) -> Input:
-    if isinstance(item, Mapping):
-        return _of_object(item, path)
-    if isinstance(item, str):
-        return TextPrompt(valid_text(item))
-    if not isinstance(item, list) or not item:
-        raise InvalidError("must be text or a list of token ids and texts", param=path)
-    if all(type(part) is int for part in item):
-        return TokenPrompt(tuple(item))
-    if not all(type(part) is int or isinstance(part, str) for part in item):
-        raise InvalidError("must be text or a list of token ids and texts", param=path)
-    num_texts = sum(isinstance(part, str) for part in item)
-    if num_texts > MAX_TEXT_PARTS:
-        raise InvalidError(
-            f"has {num_texts} texts between token ids, at most {MAX_TEXT_PARTS} are allowed",
-            param=path,
-        )
-    return MixedPrompt(tuple(valid_text(p) if isinstance(p, str) else p for p in item))
+def _input(item: Any, path: str) -> RawPrompt:
+    return _of_object(item, path) if isinstance(item, Mapping) else prompt_of(item, path)
 
 
-def _of_object(item: Mapping[str, Any], path: str) -> Input:
+def _of_object(item: Mapping[str, Any], path: str) -> RawPrompt:
     """A prompt without media, or the parts of a message, joined."""
     if item.get("multimodal_data"):
         raise InvalidError("this model reads text only", param=f"{path}.multimodal_data")

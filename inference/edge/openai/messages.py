@@ -9,10 +9,9 @@ from typing import Any
 from inference.edge.client_noise import without_noise
 from inference.edge.message_parts import (
     PART_SEPARATOR,
-    no_modality,
+    part_text,
     parts_of,
     refuse_two_answers,
-    text_at,
 )
 from inference.edge.openai.schemas import MessageIn
 from inference.protocol.requests import Message, Role, ToolCall
@@ -94,18 +93,9 @@ def _content(content: Any, kinds: Mapping[str, str], path: str) -> str:
     if isinstance(content, str):
         return valid_text(content)
     parts = parts_of(content, path)
-    return PART_SEPARATOR.join(_part(part, kinds, f"{path}[{i}]") for i, part in enumerate(parts))
-
-
-def _part(part: dict[str, Any], kinds: Mapping[str, str], path: str) -> str:
-    kind = part.get("type")
-    modality = MODALITY_OF_PART.get(kind) if isinstance(kind, str) else None
-    if modality is not None:
-        raise no_modality(modality, path)
-    field = kinds.get(kind) if isinstance(kind, str) else None
-    if field is None:
-        raise InvalidError("unsupported content part type", param=f"{path}.type")
-    return text_at(part, field, path)
+    return PART_SEPARATOR.join(
+        part_text(part, kinds, MODALITY_OF_PART, f"{path}[{i}]") for i, part in enumerate(parts)
+    )
 
 
 def _calls(message: MessageIn, path: str) -> tuple[ToolCall, ...]:

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from inference.edge.openai.schemas import GenerationIn
-from inference.edge.schema_form import schema_form
+from inference.edge.schema_form import form_kind, schema_form
 from inference.protocol.params import Grammar
 from inference.text.lark import refuse_unbounded
 from inference.text.prompts import valid_text
@@ -21,7 +21,6 @@ from llamaweb.lib.errors import InvalidError
 LARK_MARK = "%llguidance"  # a grammar that begins so is Lark, as in llama-server
 MAX_TEXT_CHARS = 64 * 1024  # of a regular expression or a grammar
 MAX_CHOICES = 1000
-FORMATS = ("text", "json_object", "json_schema")
 KINDS = ("json", "json_object", "regex", "choice", "grammar")
 
 
@@ -61,11 +60,7 @@ def _response_format(value: Any) -> Grammar | None:
     param = "response_format"
     if value is None:
         return None
-    kind = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(kind, str):
-        raise InvalidError("must be an object with a 'type'", param=param)
-    if kind not in FORMATS:
-        raise InvalidError(f"must be one of {', '.join(FORMATS)}", param=f"{param}.type")
+    kind = form_kind(value, param)
     if kind == "text":
         return None
     if kind == "json_object":

@@ -21,7 +21,7 @@ from inference.edge.responses.messages import messages_of
 from inference.edge.responses.options import ResponseOptions, options_to_json
 from inference.edge.responses.schemas import INCLUDE_LOGPROBS, ResponseIn
 from inference.edge.responses.tools import Offered, offered_of
-from inference.edge.schema_form import schema_form
+from inference.edge.schema_form import form_kind, schema_form
 from inference.edge.template_variables import template_variables
 from inference.protocol.params import Grammar, SamplingParams
 from inference.protocol.requests import ChatPrompt, GenerateRequest, Message
@@ -29,7 +29,6 @@ from inference.registry.generations import ON_FINISH
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
-FORMATS = ("text", "json_object", "json_schema")
 MAX_NOTES = 32
 NOT_CUT = "truncation: nothing is cut here; an input that doesn't fit the context is refused"
 
@@ -167,11 +166,7 @@ def _form(given: Any) -> Grammar | None:
     param = "text.format"
     if given is None:
         return None
-    kind = given.get("type") if isinstance(given, dict) else None
-    if not isinstance(kind, str):
-        raise InvalidError("must be an object with a 'type'", param=param)
-    if kind not in FORMATS:
-        raise InvalidError(f"must be one of {', '.join(FORMATS)}", param=f"{param}.type")
+    kind = form_kind(given, param)
     if kind == "text":
         return None
     if kind == "json_object":

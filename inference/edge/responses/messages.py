@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from inference.edge.client_noise import without_noise
-from inference.edge.message_parts import PART_SEPARATOR, no_modality, parts_of, text_at
+from inference.edge.message_parts import PART_SEPARATOR, part_text, parts_of
 from inference.edge.responses.calls import ToolRef
 from inference.edge.responses.items import Item
 from inference.protocol.requests import Message, Role, ToolCall
@@ -157,7 +157,7 @@ def _text(content: Any, kinds: Mapping[str, str], path: str) -> str:
         return valid_text(content)
     parts = parts_of(content, path)
     return PART_SEPARATOR.join(
-        _part(part, kinds, f"{path}[{index}]")
+        part_text(part, kinds, MODALITY_OF_PART, f"{path}[{index}]")
         for index, part in enumerate(parts)
         if part.get("type") != SEALED
     )
@@ -168,17 +168,6 @@ def _is_sealed(content: Any) -> bool:
     return isinstance(content, list) and all(
         isinstance(part, dict) and part.get("type") == SEALED for part in content
     )
-
-
-def _part(part: Mapping[str, Any], kinds: Mapping[str, str], path: str) -> str:
-    kind = part.get("type")
-    modality = MODALITY_OF_PART.get(kind) if isinstance(kind, str) else None
-    if modality is not None:
-        raise no_modality(modality, path)
-    field = kinds.get(kind) if isinstance(kind, str) else None
-    if field is None:
-        raise InvalidError("unsupported content part type", param=f"{path}.type")
-    return text_at(part, field, path)
 
 
 def _thoughts(item: Item, path: str) -> str:

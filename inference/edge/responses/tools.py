@@ -70,7 +70,7 @@ def _choice(choice: Any, refs: dict[str, ToolRef]) -> tuple[bool, str, Collectio
         return False, "", ()
     if choice == "required":
         return True, "", _some(refs)
-    if isinstance(choice, str) or not isinstance(choice, dict):
+    if not isinstance(choice, dict):
         raise InvalidError(
             f"must be one of {', '.join(CHOICES)}, or name a function", param="tool_choice"
         )
