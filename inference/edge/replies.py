@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from inference.edge.resumable.keeping import Kept, stream_forget_named, stream_k
 from inference.edge.steps import Broken
 from inference.edge.submission import Run
 from inference.edge.waiting import Waiting
-from inference.edge.wire import Frame, Wire
+from inference.edge.wire import Encoding, Frame, Wire
 from inference.protocol.requests import GenerateRequest
 from llamaweb.accounts.caller import Caller
 from llamaweb.lib.event_stream import HEADERS
@@ -65,13 +65,7 @@ async def reply(
     # What is rendered again has to be the same: it can't tell what this reader waited for.
     error_of = waiting.error if kept is None else end_error
     chunks = stream_of(run, wire, told, ping_s, waiting, error_of, is_silent=is_silent)
-    headers = {**HEADERS, **(kept.headers if kept else {})}
-    response = StreamingHttpResponse(
-        chunks, content_type=wire.encoding.content_type, headers=headers
-    )
-    # A client that leaves before the first byte: the generator never begins, nor ends.
-    close_with(response, run)
-    return response
+    return streamed(chunks, wire.encoding, run, kept.headers if kept else None)
 
 
 async def _kept(requests: Sequence[GenerateRequest], wire: Wire, *, stream: bool) -> Kept | None:
@@ -86,10 +80,21 @@ async def _kept(requests: Sequence[GenerateRequest], wire: Wire, *, stream: bool
     return None
 
 
-def close_with(response: StreamingHttpResponse, follower: Follower) -> None:
-    """Close `follower` when nobody holds `response` any more."""
+def streamed(
+    chunks: AsyncIterator[bytes],
+    encoding: Encoding,
+    follower: Follower,
+    headers: Mapping[str, str] | None = None,
+) -> StreamingHttpResponse:
+    """A 200 that sends `chunks` as they come from `follower`, which is closed when nobody holds the
+    response any more."""
+    response = StreamingHttpResponse(
+        chunks, content_type=encoding.content_type, headers={**HEADERS, **(headers or {})}
+    )
+    # A client that leaves before the first byte: the generator never begins, nor ends.
     loop = asyncio.get_running_loop()
     weakref.finalize(response, _close_soon, loop, follower).atexit = False
+    return response
 
 
 def _close_soon(loop: asyncio.AbstractEventLoop, follower: Follower) -> None:

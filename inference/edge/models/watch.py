@@ -24,7 +24,7 @@ from inference.edge.errors import error_reply
 from inference.edge.models.events import Look, events_between
 from inference.edge.models.permissions import is_administrator
 from inference.edge.models.status import status_of
-from inference.edge.sse import frame
+from inference.edge.wire import Frame, ServerSentEvents
 from inference.models import ModelFile
 from inference.registry.model_cards import Download, downloads_open
 from inference.registry.selectors import ModelInfo, model_list
@@ -223,6 +223,7 @@ class ModelEvents:
             self._loop.call_soon_threadsafe(self._watch.remove, self._listener)
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
+        events = ServerSentEvents()
         yield PING  # the head goes out with the first bytes: from here on nothing is missed
         while self._loop.time() < self._until_ts:  # soon after, the web server would cut it
             try:
@@ -232,6 +233,6 @@ class ModelEvents:
                 yield PING
                 continue
             if isinstance(item, LlamawebError):
-                yield frame(error_reply(item).body)
+                yield events.frame(Frame(error_reply(item).body), None)
                 return
-            yield frame(item)
+            yield events.frame(Frame(item), None)

@@ -12,10 +12,9 @@ from django.http import StreamingHttpResponse
 from inference import api
 from inference.edge.errors import end_error
 from inference.edge.following import Batch, Follower
-from inference.edge.replies import FIRST_EVENT_WAIT_S, close_with
+from inference.edge.replies import FIRST_EVENT_WAIT_S, streamed
 from inference.edge.responses.render import ResponsesWire
 from inference.edge.responses.stored import entries_of, frames_of, wire_of
-from inference.edge.sse import sse_response
 from inference.edge.steps import Broken
 from inference.protocol.events import Entry, Failed
 from inference.protocol.fold import EMPTY, fold
@@ -50,10 +49,7 @@ async def response_stream(
         follower.close()
         raise
     chunks = _chunks(follower, wire_of(record, after=after), ping_s, is_silent=batch is None)
-    response = sse_response(chunks)
-    # A client that leaves before the first byte: the generator never begins, nor ends.
-    close_with(response, follower)
-    return response
+    return streamed(chunks, ResponsesWire.encoding, follower)
 
 
 def follow(caller: Caller, record: ResponseRecord, *, after: int = -1) -> Follower:

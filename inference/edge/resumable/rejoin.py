@@ -15,7 +15,7 @@ from inference.edge.following import Follower
 from inference.edge.places import EventId
 from inference.edge.rejoining import ALL_SEEN, Seen
 from inference.edge.rendering import Rendering
-from inference.edge.replies import close_with, stream_of
+from inference.edge.replies import stream_of, streamed
 from inference.edge.resumable.families import FAMILIES
 from inference.edge.resumable.sizes import num_bytes
 from inference.edge.resumable.wish import HEADER
@@ -24,7 +24,6 @@ from inference.edge.wire import Wire
 from inference.queues.contract import START, Status
 from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import GoneError, InvalidError, NotFoundError
-from llamaweb.lib.event_stream import HEADERS
 
 ABSENT: Final = "Stream not found or expired"
 LOST: Final = "Stream offset lost, please restart"
@@ -97,11 +96,7 @@ async def stream_response(
         skip=skip,
     )
     name = {HEADER: record.stream_id} if record.stream_id.isascii() else {}
-    response = StreamingHttpResponse(
-        chunks, content_type=wire.encoding.content_type, headers={**HEADERS, **name}
-    )
-    close_with(response, follower)
-    return response
+    return streamed(chunks, wire.encoding, follower, name)
 
 
 async def total_bytes(found: Found) -> int:
