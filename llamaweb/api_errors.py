@@ -107,6 +107,19 @@ def internal_error(shape: Shape, request: HttpRequest) -> HttpResponse:
     return shape.plain(500, f"internal error; the log has more under {request_id}", request_id)
 
 
+def _unreadable_text(error: Exception) -> str:
+    """Of Django's findings where it looks for fields; their own texts name its settings."""
+    if isinstance(error, TooManyFieldsSent):
+        return f"a form or query has at most {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS} fields"
+    return "the form in the body can't be read"
+
+
+def _places(error: pydantic.ValidationError) -> list[dict[str, Any]]:
+    """What pydantic found and where; its text holds the value, which may be a prompt."""
+    errors = error.errors(include_input=False, include_context=False, include_url=False)
+    return [{"loc": item["loc"], "type": item["type"]} for item in errors]
+
+
 def add_handlers(api: NinjaAPI, shape: Shape) -> None:
     """Let `api` answer every exception in `shape`."""
 
@@ -140,12 +153,7 @@ def add_handlers(api: NinjaAPI, shape: Shape) -> None:
         return shape.plain(413, "the request body is too large", "")
 
     def unreadable(request: HttpRequest, error: Any) -> HttpResponse:
-        """Django's findings where it looks for fields; their texts name its settings."""
-        text = "the form in the body can't be read"
-        if isinstance(error, TooManyFieldsSent):
-            most = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
-            text = f"a form or query has at most {most} fields"
-        return expected(request, InvalidError(text))
+        return expected(request, InvalidError(_unreadable_text(error)))
 
     def database_away(request: HttpRequest, error: Any) -> HttpResponse:
         log.error("database_away", path=request.path, exc_info=error)
@@ -156,10 +164,7 @@ def add_handlers(api: NinjaAPI, shape: Shape) -> None:
         return internal_error(shape, request)
 
     def unexpected_value(request: HttpRequest, error: Any) -> HttpResponse:
-        """As `unexpected`, but pydantic's text holds the value, which may be a prompt."""
-        errors = error.errors(include_input=False, include_context=False, include_url=False)
-        places = [{"loc": item["loc"], "type": item["type"]} for item in errors]
-        log.error("unexpected_value", path=request.path, model=error.title, errors=places)
+        log.error("unexpected_value", path=request.path, model=error.title, errors=_places(error))
         return internal_error(shape, request)
 
     handlers: tuple[tuple[type[Exception], Any], ...] = (

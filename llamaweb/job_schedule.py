@@ -11,51 +11,22 @@ SHORT_JOBS = (
     "inference.tasks.model_download_sweep",
     "inference.tasks.usage_collect",
 )
+
+
+def _every(seconds: float, task: str, *, expires_s: int) -> dict[str, Any]:
+    """`expires_s`: a job that nobody took until then isn't run any more."""
+    return {"task": task, "schedule": seconds, "options": {"expires": expires_s}}
+
+
 SCHEDULE: dict[str, Any] = {
-    "generation-sweep": {
-        "task": "inference.tasks.generation_sweep",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "model-download-sweep": {
-        "task": "inference.tasks.model_download_sweep",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "models-scan": {
-        "task": "inference.tasks.models_scan",
-        "schedule": 300.0,
-        "options": {"expires": 60},
-    },
-    "usage-collect": {
-        "task": "inference.tasks.usage_collect",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "usage-purge": {
-        "task": "inference.tasks.usage_purge",
-        "schedule": 3600.0,
-        "options": {"expires": 3600},
-    },
-    "turn-sweep": {
-        "task": "conversations.tasks.turn_sweep",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "conversation-purge": {
-        "task": "conversations.tasks.conversation_purge",
-        "schedule": 3600.0,
-        "options": {"expires": 3600},
-    },
-    "response-purge": {
-        "task": "inference.tasks.response_purge",
-        "schedule": 3600.0,
-        "options": {"expires": 3600},
-    },
+    "generation-sweep": _every(5.0, "inference.tasks.generation_sweep", expires_s=5),
+    "model-download-sweep": _every(5.0, "inference.tasks.model_download_sweep", expires_s=5),
+    "models-scan": _every(300.0, "inference.tasks.models_scan", expires_s=60),
+    "usage-collect": _every(5.0, "inference.tasks.usage_collect", expires_s=5),
+    "usage-purge": _every(3600.0, "inference.tasks.usage_purge", expires_s=3600),
+    "turn-sweep": _every(5.0, "conversations.tasks.turn_sweep", expires_s=5),
+    "conversation-purge": _every(3600.0, "conversations.tasks.conversation_purge", expires_s=3600),
+    "response-purge": _every(3600.0, "inference.tasks.response_purge", expires_s=3600),
     # The scheduler counts from its start: once a day would be never, where it restarts daily.
-    "session-purge": {
-        "task": "llamaweb.accounts.tasks.session_purge",
-        "schedule": 3600.0,
-        "options": {"expires": 3600},
-    },
+    "session-purge": _every(3600.0, "llamaweb.accounts.tasks.session_purge", expires_s=3600),
 }

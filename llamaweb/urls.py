@@ -49,8 +49,6 @@ urlpatterns = [
     path("audio/transcriptions", without_v1),
     path("responses", without_v1),
     path("responses/input_tokens", without_v1),
-    path("rerank", without_v1),
-    path("reranking", without_v1),
     path("lora-adapters", without_v1),
     path("models", without_v1),
     path("models/<path:name>", without_v1),
