@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from inference.engine.factory import build_engine
 from inference.engine.local import LocalEngine
@@ -28,8 +29,13 @@ class LocalTarget:
 
     @classmethod
     def load(cls, spec: EngineSpec) -> LocalTarget:
-        """Load what `spec` names; returns when the first decode has worked."""
-        engine, tokenizer = build_engine(spec)
+        """Load what `spec` names; returns when the first decode has worked.
+
+        In a thread that ends: one that has decoded keeps threads of its own as long as it lives,
+        and with more of them than cores none waits by spinning, unlike in an engine process.
+        """
+        with ThreadPoolExecutor(1) as loading:
+            engine, tokenizer = loading.submit(build_engine, spec).result()
         pipeline = build_pipeline(tokenizer, spec.chat_template)
         return cls(LocalEngine(engine, pipeline.prepare), pipeline)
 
@@ -56,6 +62,10 @@ class LocalTarget:
                 raise BenchError(f"the engine refused: {event.code}: {event.message}")
         raise BenchError("the engine gave no end")
 
+    def render(self, messages: Chat) -> str:
+        """The chat as the model's template writes it."""
+        return self._pipeline.render(_prompt(messages))
+
     async def close(self) -> None:
         """Free the model."""
         await self._engine.close()
@@ -69,10 +79,14 @@ def _request(messages: Chat, max_tokens: int) -> GenerateRequest:
         model="bench",
         owner_key="user:1",
         cache_scope="user:1",
-        prompt=ChatPrompt(tuple(Message(role, text) for role, text in messages)),  # type: ignore[arg-type]
+        prompt=_prompt(messages),
         seed=1,
         submitted_at=now,
         deadline_at=now + REQUEST_TIMEOUT_S,
         sampling=SamplingParams(temperature=0.0, ignore_eos=True),
         limits=Limits(max_tokens=max_tokens),
     )
+
+
+def _prompt(messages: Chat) -> ChatPrompt:
+    return ChatPrompt(tuple(Message(role, text) for role, text in messages))  # type: ignore[arg-type]

@@ -176,14 +176,13 @@ async def run_round(plan: Plan, number: int, sides: Sequence[Side], say: Say) ->
 async def _cell(
     result: Round, sides: Sequence[Side], side: Side, key: Key, seed: str, sizes: Sizes
 ) -> Figures:
-    others = [s for s in sides if s is not side and not (s.in_process and side.in_process)]
-    before_s = [other.cpu_s() for other in others]
+    others = {other.home: other for other in sides if other.home != side.home}
+    before_s = {home: other.cpu_s() for home, other in others.items()}
     started_ts = time.perf_counter()
     figures = await side.measure(key.workload, key.concurrency, seed, sizes)
     wall_s = time.perf_counter() - started_ts
-    for other, cpu_s in zip(others, before_s, strict=True):
-        if other.name != LOOP:  # the engine's process is its process
-            result.idle.setdefault(other.name, []).append((other.cpu_s() - cpu_s) / wall_s)
+    for home, other in others.items():
+        result.idle.setdefault(home, []).append((other.cpu_s() - before_s[home]) / wall_s)
     result.cells[key] = figures
     result.load.append(load_now())
     return figures

@@ -25,10 +25,10 @@ WARM = Sizes(max_tokens=4, requests=1)
 
 
 class Side(Protocol):
-    """`in_process`: what it computes is computed by this process. `workloads` it takes part in."""
+    """`workloads` it takes part in; `home`: the processes it computes in, which sides may share."""
 
     name: str
-    in_process: bool
+    home: str
     workloads: tuple[Workload, ...]
 
     def cpu_s(self) -> float:
@@ -52,11 +52,10 @@ class TargetSide:
         name: str,
         target_of: Callable[[Workload], Target],
         cpu_s: Callable[[], float],
-        *,
-        in_process: bool = False,
+        home: str = "",
     ) -> None:
         self.name = name
-        self.in_process = in_process
+        self.home = home or name
         self._target_of = target_of
         self._cpu_s = cpu_s
 
@@ -82,7 +81,7 @@ async def engine_side(spec: EngineSpec) -> AsyncIterator[Side]:
     """The engine in this process."""
     engine = LocalTarget.load(spec)
     try:
-        side = TargetSide(ENGINE, lambda _: engine, processes.own_thread_cpu_s, in_process=True)
+        side = TargetSide(ENGINE, lambda _: engine, processes.own_thread_cpu_s)
         yield await side.warm_up()
     finally:
         await engine.close()
