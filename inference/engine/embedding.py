@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from inference.engine.contract import Task
 from inference.engine.vectors import Vectors
 from inference.protocol.events import Snapshot
-
-Pooling: TypeAlias = Literal["none", "mean", "cls", "last", "rank"]
+from inference.protocol.vectors import EUCLIDEAN, Pooling
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,8 @@ class EmbeddingInfo:
     """`dimensions` of a vector; `max_input_len`: tokens a text may have. `front`, `between` and
     `back`: token ids around a text, and between query and document, whose texts `pair_template`
     has as {query} and {document} where the model wants words around them. `is_nested`: the leading
-    numbers of a vector are one, too."""
+    numbers of a vector are one, too. `norm`: what vectors are divided by where a request says
+    nothing. `in_pieces`: a text may be computed in several batches, alone in each."""
 
     pooling: Pooling
     dimensions: int
@@ -30,6 +30,8 @@ class EmbeddingInfo:
     back: tuple[int, ...] = ()
     pair_template: str = ""
     is_nested: bool = False
+    norm: int = EUCLIDEAN
+    in_pieces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class VectorRequest:
     generation_id: str
     inputs: tuple[tuple[int, ...], ...]
     task: Task = "embed"
-    normalize: int = 2
+    normalize: int = EUCLIDEAN
     dimensions: int = 0
 
     def after(self, log: Snapshot | None, *, alone: bool) -> VectorRequest:
@@ -67,8 +69,7 @@ class EmbeddingBackend(Protocol):
 
     @property
     def batch_len(self) -> int:
-        """Tokens of one `compute`. A text with more comes in several, alone; `max_input_len` is
-        above this only where that works."""
+        """Tokens of one `compute`; `max_input_len` is above this only with `in_pieces`."""
         ...
 
     @property

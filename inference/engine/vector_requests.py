@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from inference.engine.embedding import EmbeddingInfo, VectorRequest
-from inference.engine.vectors import UNCHANGED
 from inference.protocol.requests import (
     EmbedRequest,
     MixedPrompt,
@@ -16,6 +15,7 @@ from inference.protocol.requests import (
     TextPrompt,
     TokenPrompt,
 )
+from inference.protocol.vectors import UNCHANGED
 from inference.text.prompts import valid_text
 from inference.text.tokenizer import Tokenizer
 from llamaweb.lib.errors import InvalidError, TooLongError, WrongModelError
@@ -71,10 +71,11 @@ class VectorPipeline:
                 f"{MAX_NUMBERS // dimensions} are allowed in one request",
                 param="input",
             )
+        norm = self.info.norm if request.normalize is None else request.normalize
         return VectorRequest(
             request.generation_id,
             inputs,
-            normalize=request.normalize if is_pooled else UNCHANGED,
+            normalize=norm if is_pooled else UNCHANGED,
             dimensions=dimensions,
         )
 

@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.protocol.vectors import BY_LARGEST, UNCHANGED
+
 Vectors: TypeAlias = NDArray[np.float32]  # (number of vectors, dimensions)
 
-UNCHANGED = -1  # the values of `EmbedRequest.normalize` that are no p of a p-norm
-BY_LARGEST = 0
 LARGEST = 32_760.0  # what the largest number becomes then: it fits 16 bits
 
 

@@ -53,7 +53,8 @@ class ChatPrompt:
     every user may share in the prompt cache. `tools_json`: tool definitions as JSON text.
     `template_kwargs_json`: extra template variables as a JSON object;
     `public_kwargs_json`: those that the server gives whoever asks.
-    `continue_final`: the last message is the assistant's and is to be continued.
+    `continue_final`: the last message is the assistant's and is to be continued;
+    `continue_reasoning`: inside its reasoning, behind which it has nothing yet.
     """
 
     messages: tuple[Message, ...]
@@ -61,6 +62,7 @@ class ChatPrompt:
     tools_json: str | None = None
     template_kwargs_json: str | None = None
     continue_final: bool = False
+    continue_reasoning: bool = False
     public_kwargs_json: str | None = None
 
 
@@ -239,13 +241,13 @@ class EmbedRequest(_Utility):
     """Vectors of texts, one an input, or one a token where the model pools nothing.
 
     `normalize`: p of the p-norm that each vector of an input is divided by, 0: its largest number
-    becomes 32,760, -1: as they are. `dimensions`: how many leading numbers are wanted, of models
-    that were trained for it; None: all. `is_pooled`: one vector an input is wanted. `truncates`:
-    what is too long loses its end instead of being refused.
+    becomes 32,760, -1: as they are, None: as the model is set up. `dimensions`: how many leading
+    numbers are wanted, of models that were trained for it; None: all. `is_pooled`: one vector an
+    input is wanted. `truncates`: what is too long loses its end instead of being refused.
     """
 
     inputs: tuple[TextPrompt | TokenPrompt | MixedPrompt, ...] = ()
-    normalize: int = 2
+    normalize: int | None = None
     dimensions: int | None = None
     is_pooled: bool = False
     truncates: bool = False

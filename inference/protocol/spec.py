@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from inference.protocol.codec import DecodeError, from_plain, to_plain
+from inference.protocol.vectors import EUCLIDEAN, PoolingChoice
 
 DEFAULT_UBATCH_LEN = 512
 EXIT_UNSERVABLE = 3  # of a child that can't serve the model as told: trying again won't help
@@ -76,8 +77,10 @@ class EngineSpec:
     `verify_cache`: for finding mistakes, see `EngineConfig`. `trace_path`: write a Chrome trace
     there.
     `pooling`: how the vectors of a text's tokens become one, "auto": as the file says, else by
-    their mean. `adapters`: numbered from 0 by requests. `special_tokens`: answers show the text of
-    special tokens.
+    their mean; "rank" needs a head in the file, which nobody looks for here. `vector_norm`: what
+    vectors are divided by where a request says nothing, see `EmbedRequest.normalize`.
+    `adapters`: numbered from 0 by requests. `special_tokens`: answers show the text of special
+    tokens.
     `yields_cores`: compute with fewer threads while others need the cores.
     `parent_pid`: die when this process does.
     """
@@ -104,7 +107,8 @@ class EngineSpec:
     tensor_split: tuple[float, ...] = ()
     adapters: tuple[AdapterSpec, ...] = ()
     special_tokens: bool = False
-    pooling: Literal["auto", "none", "mean", "cls", "last", "rank"] = "auto"
+    pooling: PoolingChoice = "auto"
+    vector_norm: int = EUCLIDEAN
     chat_template: str | None = None
     kv_unified: bool = False
     pool_contexts: int = 1

@@ -59,6 +59,12 @@ def test_what_stands_around_texts() -> None:
     assert (made.task, made.dimensions, made.normalize) == ("embed", 64, 2)
 
 
+def test_the_norm_is_the_requests_or_the_models() -> None:
+    assert pipeline(norm=1).prepare(embed("a")).normalize == 1
+    assert pipeline(norm=1).prepare(embed("a", normalize=-1)).normalize == -1
+    assert pipeline(norm=1, pooling="none").prepare(embed("a")).normalize == -1
+
+
 def test_an_empty_text_is_what_stands_around_it_or_nothing() -> None:
     assert pipeline().prepare(embed("")).inputs == ((1, 3),)
     with pytest.raises(InvalidError, match="Input content cannot be empty"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inference.engine.upstream import call as call_module
+from inference.engine.upstream import trying
 from inference.protocol.spec import UpstreamSpec
 from inference.worker.main import Worker
 from tests.upstream.server import KEY, MODEL, FakeUpstream
@@ -47,7 +47,7 @@ def upstream() -> Iterator[FakeUpstream]:
 @pytest.fixture
 def bench(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> Iterator[UpstreamBench]:
     for name in ("ONCE_AFTER_S", "MIN_PAUSE_S"):
-        monkeypatch.setattr(call_module, name, 0.01)
+        monkeypatch.setattr(trying, name, 0.01)
     bench = UpstreamBench(upstream)
     yield bench
     bench.stop()

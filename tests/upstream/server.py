@@ -65,6 +65,25 @@ def refusal(status: int, error: dict[str, Any] | None = None, **headers: str) ->
     return Reply([body], status=status, headers=named, kind="application/json")
 
 
+def whole(body: Any, **more: Any) -> Reply:
+    """An answer that is no stream."""
+    return Reply([json.dumps(body).encode()], kind="application/json", **more)
+
+
+def vectors_of(*rows: Any, **more: Any) -> dict[str, Any]:
+    """A good answer of OpenAI's /embeddings."""
+    data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
+    usage = {"prompt_tokens": 9, "total_tokens": 9}
+    return {"object": "list", "data": data, "model": MODEL, "usage": usage, **more}
+
+
+def scores_of(*scores: Any, **more: Any) -> dict[str, Any]:
+    """A good answer of Jina's /rerank, best first."""
+    results = [{"index": i, "relevance_score": score} for i, score in enumerate(scores)]
+    results.sort(key=lambda result: -result["relevance_score"])
+    return {"model": MODEL, "results": results, "usage": {"total_tokens": 7}, **more}
+
+
 @dataclass
 class Asked:
     """What a client asked."""
@@ -144,6 +163,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return self.headers.get("Authorization") == f"Bearer {self.upstream.key}"
 
     def _echo(self, body: dict[str, Any]) -> Reply:
+        if self.path.endswith("/embeddings"):
+            return whole(vectors_of(*([float(len(t)), 3.0] for t in body["input"])))
+        if self.path.endswith("/rerank"):
+            return whole(scores_of(*(float(body["query"] in t) for t in body["documents"])))
         if self.path.endswith("/chat/completions"):
             frames = answer_of(*body["messages"][-1]["content"])
         else:

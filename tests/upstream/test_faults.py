@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from inference.engine.upstream import call as call_module
-from inference.engine.upstream import chunks, events
-from inference.engine.upstream.call import Patience
+from inference.engine.upstream import chunks, events, trying
 from inference.engine.upstream.failures import Trouble, trouble_of_status
+from inference.engine.upstream.trying import Patience
 from inference.protocol.events import Failed, Finished, Snapshot
 from inference.protocol.fold import text_of
 from inference.protocol.params import Limits
@@ -121,7 +121,7 @@ def test_patience_grows_keeps_retry_after_and_ends() -> None:
     pauses = [patience.pause_s(busy) for _ in range(30)]
     known = [pause for pause in pauses if pause is not None]
     assert known == sorted(known)
-    assert sum(known) <= call_module.PATIENCE_S
+    assert sum(known) <= trying.PATIENCE_S
     assert pauses[-1] is None
     assert Patience().pause_s(replace(busy, retry_after_s=20.5)) == 20.5
     assert Patience().pause_s(replace(busy, retry_after_s=1e9)) is None
@@ -145,7 +145,7 @@ def test_retry_after_the_deadline_is_busy_at_once(bench: UpstreamBench) -> None:
 
 
 def test_patience_ends(bench: UpstreamBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_module, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(trying, "PATIENCE_S", 0.05)
     bench.upstream.give(*[refusal(429)] * 20)
     bench.begin()
     assert failed(ask(bench)).code == "busy"

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StrictBool, StrictInt
 
 from inference.edge.wire_types import FreeForm, ModelName, WireSchema
+from inference.protocol.vectors import MAX_NORM, UNCHANGED
 
-MAX_NORM = 1000  # p of a p-norm
 MAX_DIMENSIONS = 65_536
-EUCLIDEAN = 2
 
 
 class EmbeddingsIn(WireSchema):
@@ -27,7 +26,7 @@ class EmbeddingsIn(WireSchema):
     content: FreeForm = None
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Annotated[StrictInt, Field(ge=1, le=MAX_DIMENSIONS)] | None = None
-    embd_normalize: Annotated[StrictInt, Field(ge=-1, le=MAX_NORM)] = EUCLIDEAN
+    embd_normalize: Annotated[StrictInt, Field(ge=UNCHANGED, le=MAX_NORM)] | None = None
 
 
 class RerankIn(WireSchema):

@@ -20,13 +20,12 @@ from inference.edge.utilities import utility_answer
 from inference.engine.vectors import decoded
 from inference.protocol.requests import EmbedRequest, TextPrompt
 from inference.protocol.results import EmbedResult
+from inference.protocol.vectors import EUCLIDEAN, UNCHANGED
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 JSON_TYPE: Final = "application/json; charset=utf-8"
 NS_PER_S: Final = 1_000_000_000
-UNIT_LENGTH: Final = 2  # the norm that vectors are divided by
-UNCHANGED: Final = -1
 
 
 async def embed_answer(request: HttpRequest, body: EmbedIn) -> HttpResponse:
@@ -44,7 +43,7 @@ async def embed_answer(request: HttpRequest, body: EmbedIn) -> HttpResponse:
         asked = EmbedRequest(
             **utility_fields(context, "embed-"),
             inputs=inputs,
-            normalize=UNIT_LENGTH,
+            normalize=EUCLIDEAN,
             dimensions=body.dimensions,
             is_pooled=True,
             truncates=body.truncate,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from inference.engine.upstream.events import UnreadableError
-from inference.engine.upstream.request import CHAT_PATH, estimated_tokens
+from inference.engine.upstream.request import CHAT_PATH
+from inference.engine.upstream.tokens import estimated_tokens
 from inference.protocol.events import (
     CallRef,
     Delta,

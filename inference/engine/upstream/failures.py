@@ -32,6 +32,7 @@ from llamaweb.lib.outbound_call import RedirectedError, SilentError
 Retry: TypeAlias = Literal["never", "once", "patiently"]
 MAX_ERROR_BYTES = 64 * 1024  # read of an error's body
 NAME_RE = re.compile(r"[A-Za-z_][A-Za-z0-9_.\[\]-]{0,63}")
+CHAT_PARAM = "messages"  # what is too long, as long as nobody asks for something else
 TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 REFUSED_KEY = "the server behind this model refuses our key; an administrator has to look"
 
@@ -157,7 +158,7 @@ def _too_long(error: Mapping[str, Any]) -> Failed:
     details = tuple((name, value) for name, value in told if type(value) is int and value >= 0)
     message = "the prompt is longer than the context of the server behind this model"
     if len(details) < 2:  # the numbers stand in its message only
-        return Failed("invalid_request", message, param="messages")
+        return Failed("invalid_request", message, param=CHAT_PARAM)
     return Failed("context_length_exceeded", message, details=details)
 
 

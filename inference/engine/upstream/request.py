@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from inference.engine.adapters import chosen_scales
 from inference.engine.upstream.params import Fields, llama_server_fields, openai_fields
+from inference.engine.upstream.tokens import estimated_tokens
+from inference.engine.upstream.vectors import VectorsAsked, vectors_asked
 from inference.protocol.events import Snapshot
 from inference.protocol.fold import text_of
 from inference.protocol.requests import (
@@ -28,15 +29,13 @@ from inference.protocol.spec import UpstreamSpec
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError, NotSupportedError
 
+# With these the start of an answer isn't gone on from.
+NOT_GONE_ON_WITH = frozenset(
+    {"grammar", "json_schema", "response_format", "continue_final_message"}
+)
 CHAT_PATH, TEXT_PATH = "/chat/completions", "/completions"
 # OpenAI's later models know the second name only, most other servers the first.
 OLD_LENGTH, NEW_LENGTH = "max_tokens", "max_completion_tokens"
-BYTES_PER_TOKEN = 4  # where nobody counts: of English text about that many
-
-
-def estimated_tokens(text: str) -> int:
-    """About how many tokens `text` has."""
-    return math.ceil(len(text.encode()) / BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,7 @@ class UpstreamRequest:
     continues: bool
     said: str = ""
     is_interrupted: bool = False
+    accept: ClassVar[str] = "text/event-stream"
 
     def after(self, log: Snapshot | None, *, alone: bool) -> UpstreamRequest:
         """See `Prepared.after`; only whole content can be gone on from."""
@@ -136,12 +136,16 @@ class UpstreamPipeline:
             deadline_at=request.deadline_at,
             prompt_tokens=_prompt_tokens(prompt),
             continues=(self._spec.continues or path == TEXT_PATH)
-            and not fields.keys() & {"grammar", "json_schema", "response_format"},
+            and not fields.keys() & NOT_GONE_ON_WITH,
         )
 
-    def prepare_vectors(self, request: EmbedRequest | RerankRequest) -> UpstreamRequest:
-        """Not asked for there."""
-        raise NotSupportedError("vectors and scores of texts aren't asked of another server")
+    def prepare_vectors(self, request: EmbedRequest | RerankRequest) -> VectorsAsked:
+        """What to send.
+
+        Raises:
+            InvalidError: nothing is to be computed, or token ids are.
+        """
+        return vectors_asked(request, self._spec.model)
 
     def reader(self, request: GenerateRequest, prepared: UpstreamRequest) -> None:
         """None: what comes is taken apart already."""
@@ -189,6 +193,13 @@ class UpstreamPipeline:
                 param="messages",
             )
         fields: Fields = {"messages": [self._message(message) for message in prompt.messages]}
+        if prompt.continue_reasoning:
+            if not self._is_llama_server:
+                raise InvalidError(
+                    "the server behind this model can't go on with reasoning that was begun",
+                    param="continue_final_message",
+                )
+            fields["continue_final_message"] = "reasoning_content"
         if num_probs:
             fields |= {"logprobs": True, "top_logprobs": num_probs}
         if self._is_llama_server:
