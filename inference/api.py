@@ -82,6 +82,7 @@ __all__ = [
     "model_stands",
     "not_loaded",
     "reasoning_end",
+    "reasoning_end_now",
     "refuse_other_task",
     "refuse_unloaded",
     "stream_forget",
@@ -150,18 +151,26 @@ async def generation_cancel(model: str, generation_id: str, by: CancelledBy = "u
     return await bus.loop_bus().queue.cancel(model, generation_id, by)
 
 
-async def reasoning_end(reply_id: str, owner_key: str) -> ReasoningEnd:
+async def reasoning_end(reply_id: str, owner_key: str, only: Collection[str] = ()) -> ReasoningEnd:
     """Have the reasoning of an owner's answers end that make up a reply; see `Queue.end_reasoning`.
+    `only`: by these models, if there are any.
 
     Raises:
         UnavailableError: Redis can't be reached.
     """
     queue = bus.loop_bus().queue
     for model in await queue.models():
+        if only and model not in only:
+            continue
         outcome = await queue.end_reasoning(model, reply_id, owner_key)
         if outcome != "unknown":
             return outcome
     return "unknown"
+
+
+def reasoning_end_now(model: str, reply_id: str, owner_key: str) -> ReasoningEnd:
+    """`reasoning_end` by one model, for synchronous callers."""
+    return bus.sync_queue().end_reasoning(model, reply_id, owner_key)
 
 
 async def generation_status(model: str, generation_id: str) -> Status | None:

@@ -17,14 +17,19 @@ from tests.fakes.inference_api import FakeInference, scripted
 CALLER = Caller(7, "alice", False, frozenset({"inference"}), key_id=3)
 
 
+def be(monkeypatch: pytest.MonkeyPatch, caller: Caller) -> None:
+    """Every request from now on is of another."""
+
+    async def who(self: ApiKeyAuth, request: HttpRequest) -> Caller:
+        return caller
+
+    monkeypatch.setattr(ApiKeyAuth, "__call__", who)
+
+
 @pytest.fixture
 def as_alice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request is alice's."""
-
-    async def caller(self: ApiKeyAuth, request: HttpRequest) -> Caller:
-        return CALLER
-
-    monkeypatch.setattr(ApiKeyAuth, "__call__", caller)
+    be(monkeypatch, CALLER)
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from inference.protocol.requests import AnswerParams, ChatPrompt
+from tests.edge.conftest import CALLER, be
 from tests.edge.events import answer
 from tests.edge.wire import CHAT, TEXT, Wire
 from tests.fakes.inference_api import FakeInference
@@ -116,6 +118,19 @@ async def test_an_order_to_end_the_reasoning(says: Says, wire: Wire) -> None:
         "success": False,
         "message": "no active completion for this id",
     }
+
+
+async def test_a_key_ends_no_reasoning_of_a_model_that_it_is_not_for(
+    says: Says, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says(*answer("x"))
+    _, allowed = await wire.post(CHAT, reasoning_control=True)
+    for names, expected in ((("another",), False), (("another", "tiny"), True)):
+        be(monkeypatch, replace(CALLER, model_names=frozenset(names)))
+        told = await ordered(wire, allowed["id"])
+        assert told["success"] is expected
+        unknown = None if expected else "no active completion for this id"
+        assert told.get("message") == unknown
 
 
 @pytest.mark.parametrize(

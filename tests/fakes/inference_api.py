@@ -68,9 +68,12 @@ class FakeInference:
         self.cancelled.append((generation_id, by))
         return True
 
-    async def reasoning_end(self, reply_id: str, owner_key: str) -> ReasoningEnd:
+    async def reasoning_end(
+        self, reply_id: str, owner_key: str, only: Collection[str] = ()
+    ) -> ReasoningEnd:
         self.reasoning_ended.append((reply_id, owner_key))
-        mine = [r for r in self.submitted if r.owner_key == owner_key]
+        theirs = [r for r in self.submitted if r.owner_key == owner_key]
+        mine = [r for r in theirs if not only or r.model in only]
         found = next((r for r in mine if r.reply.reply_id == reply_id), None)
         if found is None:
             return "unknown"

@@ -9,6 +9,7 @@ from pydantic import Field, StrictStr
 from inference import api
 from inference.edge.wire_types import WireSchema
 from inference.queues.contract import ReasoningEnd
+from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import InvalidError
 
 MAX_ID_CHARS = 256
@@ -26,14 +27,15 @@ class ControlIn(WireSchema):
     action: StrictStr
 
 
-async def control(body: ControlIn, owner_key: str) -> dict[str, Any]:
-    """Have the reasoning of one of the owner's answers end; what doesn't run is no error.
+async def control(body: ControlIn, caller: Caller) -> dict[str, Any]:
+    """Have the reasoning of one of the caller's answers end, by a model that their key is for; what
+    doesn't run is no error.
 
     Raises:
         InvalidError: there is no such action.
     """
     if body.action != REASONING_END:
         raise InvalidError(f'must be "{REASONING_END}"', param="action")
-    outcome = await api.reasoning_end(body.id, owner_key)
+    outcome = await api.reasoning_end(body.id, caller.owner_key, caller.model_names)
     message = MESSAGES.get(outcome)
     return {"success": message is None, **({"message": message} if message else {})}

@@ -33,7 +33,7 @@ async def chat_completions(
 )
 async def chat_control(request: HttpRequest, body: ControlIn) -> dict[str, Any]:
     """Whether there was an answer with `reasoning_control` to be told."""
-    return await control(body, caller_of(request).owner_key)
+    return await control(body, caller_of(request))
 
 
 @router.post("/completions", response={200: dict[str, Any]}, summary="Text completion")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.http import HttpRequest
 
 from inference import api
 from inference.api import StreamRecord
@@ -16,10 +15,8 @@ from inference.edge.resumable import sizes
 from inference.edge.resumable.wish import MAX_STREAM_ID_CHARS
 from inference.edge.wire import Wire
 from inference.protocol.events import Failed
-from llamaweb.accounts.auth import ApiKeyAuth
-from llamaweb.accounts.caller import Caller
 from llamaweb.lib.errors import UnavailableError
-from tests.edge.conftest import CALLER
+from tests.edge.conftest import CALLER, be
 from tests.edge.events import STARTED, answer, delta
 from tests.edge.resumable.client import HELLO, NAME, Streams
 from tests.edge.resumable.reading import cuts_of
@@ -44,15 +41,6 @@ def kept(kept: KeptLogs) -> KeptLogs:
     """Answers that aren't complete yet."""
     kept.says = lambda _request: (STARTED, delta("Hi"))
     return kept
-
-
-def be(monkeypatch: pytest.MonkeyPatch, caller: Caller) -> None:
-    """Every request from now on is of another."""
-
-    async def who(self: ApiKeyAuth, request: HttpRequest) -> Caller:
-        return caller
-
-    monkeypatch.setattr(ApiKeyAuth, "__call__", who)
 
 
 async def test_the_body_can_ask_for_it(kept: KeptLogs, streams: Streams) -> None:
