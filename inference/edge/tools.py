@@ -1,10 +1,11 @@
-"""Definitions of tools as the engine gets them, whatever a family calls their fields."""
+"""Definitions of tools as the engine gets them, whatever a family calls their fields, and which of
+them may be called."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from inference.text.prompts import valid_text
@@ -13,6 +14,7 @@ from llamaweb.lib.errors import InvalidError
 MAX_TOOLS = 1024
 MAX_TOOLS_CHARS = 512 * 1024  # of JSON, all together
 MAX_NAME_CHARS = 128
+MODES = ("auto", "required")
 # What no family of models could write as a name, or nobody could tell from what stands around it.
 NAME = re.compile(r"""[^\s\x00-\x1f\x7f<>\[\]{}()"'`\\,;=:]+""")
 
@@ -98,6 +100,35 @@ def definitions_json(by_path: Mapping[str, dict[str, Any]]) -> str | None:
 def tool_names(tools_json: str | None) -> list[str]:
     """The names in `definitions_json`'s text."""
     return [tool["function"]["name"] for tool in json.loads(tools_json or "[]")]
+
+
+def allowed_tools(
+    given: Mapping[str, Any], path: str, names_of: Callable[[Any, str], Collection[str]]
+) -> tuple[bool, frozenset[str]]:
+    """Whether one of the tools that may be called has to be, and their names. `given`, at `path`:
+    `mode` and `tools`; `names_of`: which tools an entry means, at its path.
+
+    Raises:
+        InvalidError: naming the field.
+    """
+    mode, tools = given.get("mode", "auto"), given.get("tools")
+    if mode not in MODES:
+        raise InvalidError(f"must be one of {', '.join(MODES)}", param=f"{path}.mode")
+    if tools is None:
+        raise InvalidError("must be a list of tools", param=f"{path}.tools")
+    listed = enumerate(tool_list(tools, f"{path}.tools"))
+    names = frozenset(
+        name for index, tool in listed for name in names_of(tool, f"{path}.tools[{index}]")
+    )
+    if mode == "required":
+        refuse_none(names)
+    return mode == "required", names
+
+
+def refuse_none(names: Collection[str]) -> None:
+    """Raises InvalidError: a tool has to be called, and there is none."""
+    if not names:
+        raise InvalidError("'required' needs at least one tool", param="tool_choice")
 
 
 def _parameters(given: dict[str, Any], path: str) -> dict[str, Any]:

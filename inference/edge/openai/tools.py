@@ -6,13 +6,19 @@ from typing import Any
 
 from inference.edge.openai.generation import reasoning_budget_of
 from inference.edge.openai.schemas import ChatCompletionIn
-from inference.edge.tools import definitions_json, tool_definition, tool_list, tool_names
+from inference.edge.tools import (
+    allowed_tools,
+    definitions_json,
+    refuse_none,
+    tool_definition,
+    tool_list,
+    tool_names,
+)
 from inference.protocol.requests import AnswerParams
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 CHOICES = ("auto", "none", "required")
-MODES = ("auto", "required")
 # llama-server's names; "auto" and both "deepseek" put thoughts into `reasoning_content`.
 REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
 
@@ -64,8 +70,7 @@ def _choice(choice: Any, names: list[str]) -> tuple[bool, str]:
     if choice is None or choice in ("auto", "none"):
         return False, ""
     if choice == "required":
-        if not names:
-            raise InvalidError("'required' needs at least one tool", param="tool_choice")
+        refuse_none(names)
         return True, ""
     if isinstance(choice, str):
         raise InvalidError(
@@ -90,16 +95,9 @@ def _allowed(choice: dict[str, Any], names: list[str]) -> tuple[bool, frozenset[
     path, given = "tool_choice.allowed_tools", choice.get("allowed_tools")
     if not isinstance(given, dict):
         raise InvalidError("must be an object", param=path)
-    mode, tools = given.get("mode", "auto"), given.get("tools")
-    if mode not in MODES:
-        raise InvalidError(f"must be one of {', '.join(MODES)}", param=f"{path}.mode")
-    if tools is None:
-        raise InvalidError("must be a list of tools", param=f"{path}.tools")
-    paths = {f"{path}.tools[{i}]": t for i, t in enumerate(tool_list(tools, f"{path}.tools"))}
-    allowed = frozenset(_name(_function(t, p), names, f"{p}.function") for p, t in paths.items())
-    if mode == "required" and not allowed:
-        raise InvalidError("'required' needs at least one tool", param="tool_choice")
-    return mode == "required", allowed
+    return allowed_tools(
+        given, path, lambda tool, at: [_name(_function(tool, at), names, f"{at}.function")]
+    )
 
 
 def _name(function: dict[str, Any], names: list[str], path: str) -> str:

@@ -10,13 +10,12 @@ from inference.edge.openai.generation import reasoning_budget_of
 from inference.edge.responses.calls import ToolRef
 from inference.edge.responses.definitions import Definitions, kind_of
 from inference.edge.responses.schemas import ResponseIn
-from inference.edge.tools import definitions_json, tool_list
+from inference.edge.tools import allowed_tools, definitions_json, refuse_none
 from inference.protocol.requests import AnswerParams
 from inference.text.prompts import valid_text
 from llamaweb.lib.errors import InvalidError
 
 CHOICES = ("auto", "none", "required")
-MODES = ("auto", "required")
 NAMED = ("function", "custom")  # types of tools that clients run, chosen by their names
 
 
@@ -24,7 +23,7 @@ NAMED = ("function", "custom")  # types of tools that clients run, chosen by the
 class Offered:
     """`tools_json`: for the template, None without any. `refs`: those that aren't plain functions,
     by the names that the model sees. `shown`: as the response repeats them. `notes`: what was left
-    out, in words for the client."""
+    out, in words for the client. `places`: where the schemas of `tools_json` are."""
 
     tools_json: str | None
     answer: AnswerParams
@@ -32,6 +31,7 @@ class Offered:
     shown: list[dict[str, Any]]
     choice: Any
     notes: list[str]
+    places: list[str]
 
 
 def offered_of(body: ResponseIn) -> Offered:
@@ -59,6 +59,7 @@ def offered_of(body: ResponseIn) -> Offered:
         shown=tools.shown,
         choice=body.tool_choice or "auto",
         notes=tools.notes,
+        places=[f"{path}.parameters" for path in kept],
     )
 
 
@@ -69,7 +70,8 @@ def _choice(choice: Any, refs: dict[str, ToolRef]) -> tuple[bool, str, Collectio
     if choice == "none":
         return False, "", ()
     if choice == "required":
-        return True, "", _some(refs)
+        refuse_none(refs)
+        return True, "", refs
     if not isinstance(choice, dict):
         raise InvalidError(
             f"must be one of {', '.join(CHOICES)}, or name a function", param="tool_choice"
@@ -78,7 +80,10 @@ def _choice(choice: Any, refs: dict[str, ToolRef]) -> tuple[bool, str, Collectio
     if kind in NAMED:
         return True, _name(choice, refs, "tool_choice"), refs
     if kind == "allowed_tools":
-        return _allowed(choice, refs)
+        is_forced, allowed = allowed_tools(
+            choice, "tool_choice", lambda tool, path: _meant(tool, refs, path)
+        )
+        return is_forced, "", allowed
     if isinstance(kind, str):
         raise InvalidError(
             f"must be {', '.join(NAMED)} or allowed_tools: other tools aren't run here",
@@ -87,27 +92,15 @@ def _choice(choice: Any, refs: dict[str, ToolRef]) -> tuple[bool, str, Collectio
     raise InvalidError("must be an object with a 'type'", param="tool_choice")
 
 
-def _allowed(choice: dict[str, Any], refs: dict[str, ToolRef]) -> tuple[bool, str, Collection[str]]:
-    mode, tools = choice.get("mode", "auto"), choice.get("tools")
-    if mode not in MODES:
-        raise InvalidError(f"must be one of {', '.join(MODES)}", param="tool_choice.mode")
-    if tools is None:
-        raise InvalidError("must be a list of tools", param="tool_choice.tools")
-    allowed: set[str] = set()
-    for index, tool in enumerate(tool_list(tools, "tool_choice.tools")):
-        path = f"tool_choice.tools[{index}]"
-        kind = kind_of(tool, path)
-        if kind in NAMED:
-            allowed.add(_name(tool, refs, path))
-        elif kind == "namespace":
-            allowed |= {name for name, ref in refs.items() if ref.namespace == tool.get("name")}
-    return mode == "required", "", _some(allowed) if mode == "required" else allowed
-
-
-def _some(names: Collection[str]) -> Collection[str]:
-    if not names:
-        raise InvalidError("'required' needs at least one function", param="tool_choice")
-    return names
+def _meant(tool: Any, refs: dict[str, ToolRef], path: str) -> Collection[str]:
+    """The tools that an entry of those allowed means: one, all of a namespace, or none that a
+    client runs."""
+    kind = kind_of(tool, path)
+    if kind in NAMED:
+        return [_name(tool, refs, path)]
+    if kind == "namespace":
+        return [name for name, ref in refs.items() if ref.namespace == tool.get("name")]
+    return []
 
 
 def _name(choice: dict[str, Any], refs: dict[str, ToolRef], path: str) -> str:
