@@ -150,7 +150,8 @@ def response_before(
     *, user_id: int, record: ResponseRecord, newest_first: bool, only: Collection[str] = ()
 ) -> Iterator[ResponseRecord]:
     """All that `record` goes on from, as in `response_chain`; nothing if one of them was deleted.
-    They are read as far as the caller comes, and reading is no use of them."""
+    They are read as far as the caller comes, with their logs where those have log probabilities;
+    reading is no use of them."""
     rows = access_responses(user_id, only).filter(root_id=record.root_id)
     try:
         ids = _chain_ids(rows, record.previous_id) if record.previous_id else []
@@ -158,7 +159,11 @@ def response_before(
         return
     ids = ids if newest_first else ids[::-1]
     for start in range(0, len(ids), READ_BATCH):
-        yield from _records(rows, ids[start : start + READ_BATCH])
+        batch = ids[start : start + READ_BATCH]
+        has_probs = rows.filter(id__in=batch, log__has_key="logprobs")
+        with_probs = set(has_probs.values_list("id", flat=True))
+        for each in _records(rows, batch):
+            yield _with_log(rows, each) if each.id in with_probs else each
 
 
 def responses_chars(
@@ -232,6 +237,13 @@ def _records(rows: QuerySet[StoredResponse], ids: Sequence[str]) -> list[Respons
     kept = rows.select_related("generation").defer("generation__request", "log")
     found = kept.in_bulk(ids)
     return [_record(found[each], with_log=False) for each in ids if each in found]
+
+
+def _with_log(rows: QuerySet[StoredResponse], record: ResponseRecord) -> ResponseRecord:
+    """The same with its log, which is large: one at a time."""
+    kept = rows.select_related("generation").defer("generation__request")
+    row = kept.filter(id=record.id).first()
+    return record if row is None else _record(row)
 
 
 def _record(row: StoredResponse, *, with_log: bool = True) -> ResponseRecord:

@@ -109,4 +109,4 @@ def _parts(message: Mapping[str, Any]) -> Any:
         return content or []
     if message.get("role") != "assistant":
         return [{"type": "input_text", "text": content}]
-    return [{"type": "output_text", "text": content, "annotations": []}]
+    return [{"type": "output_text", "text": content, "annotations": [], "logprobs": []}]

@@ -18,6 +18,7 @@ from inference.protocol.fold import EMPTY, fold
 from inference.protocol.requests import ChatPrompt, GenerateRequest
 from inference.queues.contract import Queue
 from inference.registry.generations import generation_sweep, read_log
+from tests.edge.events import logprobs
 from tests.edge.responses.conftest import WAIT_S, Connection, World
 from tests.edge.responses.events import events_of, pieces_of, read
 from tests.edge.test_disconnect import until
@@ -162,6 +163,28 @@ async def test_one_goes_on_from_another(world: World) -> None:
     assert newest["has_more"]
     _, next_page = await world.get(f"{third['id']}/input_items?limit=100&after={ids[-2]}")
     assert [item["id"] for item in next_page["data"]] == ids[-3::-1]
+
+
+async def test_items_shown_as_input_keep_their_log_probabilities(world: World) -> None:
+    said = [Delta(text, (7,), logprobs=(logprobs(text),)) for text in ("Hel", "lo")]
+    fields = {"include": ["message.output_text.logprobs"], "top_logprobs": 1}
+    first = await world.whole(*said, terminal=Finished("stop"), input="one", **fields)
+    (part,) = first["output"][0]["content"]
+    assert [told["token"] for told in part["logprobs"]] == ["Hel", "lo"]
+    given = {"role": "assistant", "content": "Mine."}
+    second = await world.whole(
+        text="bye",
+        input=[given, {"role": "user", "content": "two"}],
+        previous_response_id=first["id"],
+    )
+    third = await world.whole(text="bye", input="three", previous_response_id=second["id"])
+    for query in ("", "&order=asc"):
+        _, page = await world.get(f"{third['id']}/input_items?limit=100{query}")
+        items = {item["id"]: item for item in page["data"]}
+        assert items[first["output"][0]["id"]] == first["output"][0]
+        assert items[second["output"][0]["id"]]["content"][0]["logprobs"] == []
+        (own,) = [item for item in page["data"] if item["content"][0]["text"] == "Mine."]
+        assert own["content"][0]["logprobs"] == []
 
 
 async def test_items_are_referred_to(world: World) -> None:
