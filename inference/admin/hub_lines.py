@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +12,22 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from inference import bus
 from inference.admin.file_facts import short_count
 from inference.models import ModelConfig
+from inference.queues.contract import SUPERVISOR_ID
 from inference.registry.hub import HubChoice, HubRepo
 from inference.registry.hub_choice import DEFAULT_QUANT
 from inference.registry.hub_fit import Fit, Memory, fits_of, new_serving
 from inference.registry.hub_search import FoundRepo
 from inference.registry.memory import Serving
-from inference.registry.selectors import SERVED
+from inference.registry.selectors import SERVED, in_order
 from inference.supervisor.budget import GPU_PROCESS_BYTES, read_need, read_room
-from inference.supervisor.gpus import Gpus, unasked
+from inference.supervisor.gpus import Gpus, told, unasked
+from inference.supervisor.placement import Room
+from llamaweb.lib.errors import UnavailableError
+
+MAX_ASKED = 20  # models whose heartbeats are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +59,43 @@ class Left:
         return _("A model may take %(size)s of memory here.") % {"size": size}
 
 
-def read_left(gpus: Gpus = unasked) -> Left:
+def gpus_told() -> Gpus:
+    """As the supervisor knows them, which asks when a model first wants layers there; it tells with
+    each model that it looks after."""
+    names = in_order(ModelConfig.objects.filter(is_enabled=True, wanted__in=SERVED))
+    try:
+        for name in names.values_list("name", flat=True)[:MAX_ASKED]:
+            for status in bus.sync_queue().engines(name):
+                if status.engine_id == SUPERVISOR_ID and not status.is_silent:
+                    return told(str(status.info.get("devices", "")))
+    except UnavailableError:
+        pass  # the fit is an estimate: without Redis a poorer one
+    return unasked
+
+
+def read_left(gpus: Gpus | None = None) -> Left:
     """As it is now: idle models make way, pinned ones don't."""
+    gpus = gpus_told() if gpus is None else gpus
     configs = ModelConfig.objects.filter(is_enabled=True, is_pinned=True, wanted__in=SERVED)
     needs = [read_need(config, gpus) for config in configs.select_related("file")]
-    pinned, pinned_gpu = sum(need.most for need in needs), sum(need.gpu for need in needs)
+    pinned = sum(need.most for need in needs)
     room, place = read_room((), gpus), gpus.place()
-    memory = Memory(
-        _rest(room.limit_bytes, pinned),
-        _rest(room.gpu_limit_bytes, pinned_gpu + GPU_PROCESS_BYTES),
-        is_shared=place == "host",
-    )
+    host = None if room.limit_bytes is None else max(0, room.limit_bytes - pinned)
+    gpu = _gpu_rest(room, [need.gpu for need in needs])
+    memory = Memory(host, gpu, is_shared=place == "host")
     is_strict = bool(settings.ENGINE_MEMORY_MIB) or bool(pinned)
     return Left(memory, pinned, is_strict, has_gpu=place != "nowhere")
 
 
-def _rest(limit: int | None, taken: int) -> int | None:
-    return None if limit is None else max(0, limit - taken)
+def _gpu_rest(room: Room, taken: Sequence[tuple[int, ...]]) -> int | None:
+    """Of all GPUs together: new models are laid over all of them."""
+    if room.gpu_limits is None:
+        return None
+    rests = (
+        limit - sum(one[index] for one in taken if index < len(one)) - GPU_PROCESS_BYTES
+        for index, limit in enumerate(room.gpu_limits)
+    )
+    return sum(max(0, rest) for rest in rests)
 
 
 def repo_rows(repo: HubRepo, left: Left) -> list[dict[str, Any]]:

@@ -35,12 +35,12 @@ def takes_place(config: ModelConfig) -> bool:
 @dataclass(frozen=True, slots=True)
 class Need:
     """In bytes, 0 where nobody can tell. Of host memory: with a full prompt cache, and what may do
-    where nobody has set a budget. `gpu`: of the memory of GPUs. `is_open`: that is being found out,
-    see `Gpus.look`."""
+    where nobody has set a budget. `gpu`: of the memory of each GPU. `is_open`: that is being found
+    out, see `Gpus.look`."""
 
     most: int
     least: int
-    gpu: int = 0
+    gpu: tuple[int, ...] = ()
     is_open: bool = False
 
 
@@ -72,18 +72,27 @@ def _need(config: ModelConfig, gpus: Gpus) -> Need | None:
     return Need(
         most,
         most if settings.ENGINE_MEMORY_MIB else loaded,
-        on_gpu + GPU_PROCESS_BYTES if on_gpu else 0,
+        tuple(part + GPU_PROCESS_BYTES if part else 0 for part in _spread(config, on_gpu, gpus)),
         is_open=place == "asking",
     )
+
+
+def _spread(config: ModelConfig, num_bytes: int, gpus: Gpus) -> tuple[int, ...]:
+    """Bytes of each GPU that `read_room` has room for."""
+    if settings.ENGINE_GPU_MEMORY_MIB or not num_bytes:
+        return (num_bytes,) if num_bytes else ()
+    only = config.main_gpu if config.split_mode == "none" else None
+    return gpus.spread(num_bytes, shares=config.tensor_split, only=only)
 
 
 def read_room(pids: Iterable[int], gpus: Gpus = unasked) -> Room:
     """What engines may take now. `pids`: of those that run."""
     room = _host_room(pids)
-    gpu = gpus.room(settings.ENGINE_GPU_MEMORY_MIB)
-    if gpu is None:
+    found = gpus.rooms(settings.ENGINE_GPU_MEMORY_MIB)
+    if not found:
         return room
-    return replace(room, gpu_budget_bytes=gpu.budget_bytes, gpu_limit_bytes=gpu.limit_bytes)
+    budgets, limits = zip(*((gpu.budget_bytes, gpu.limit_bytes) for gpu in found), strict=True)
+    return replace(room, gpu_budgets=budgets, gpu_limits=limits)
 
 
 def _host_room(pids: Iterable[int]) -> Room:

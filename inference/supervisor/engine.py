@@ -41,7 +41,7 @@ KILL_S = 2.0
 DRAIN_S = 2 * 3600.0  # what runs has a deadline of its own; an engine that outlives all is killed
 RENEW_S = 60.0  # before a restart what runs gets so long; the rest goes on in the next engine
 TOLD_LINES = 12  # of the log of an engine that ended badly
-NO_NUMBERS: Mapping[str, int] = {}
+NO_FACTS: Mapping[str, int | str] = {}
 TRIED = "llama"  # the engine class whose models are tried and measured
 
 
@@ -198,7 +198,7 @@ class SupervisedEngine:
             log.error("model %s: no step for %d s, killed", self.config.name, self._looks)
             self._process.kill()
 
-    def tell(self, why: Reason = NO_REASON, *, numbers: Mapping[str, int] = NO_NUMBERS) -> None:
+    def tell(self, why: Reason = NO_REASON, *, facts: Mapping[str, int | str] = NO_FACTS) -> None:
         """Let /health and administrators see what the supervisor knows. `why`: it has no place."""
         state = self.state
         known = reason(self._waits_for) or (NO_REASON if state in ("loading", "ready") else why)
@@ -214,7 +214,7 @@ class SupervisedEngine:
                     "log": "\n".join(self.log_tail[-TOLD_LINES:]),
                     "tail": text_of(self._process.log_tail) if self._process is not None else "",
                     **self.counts,
-                    **numbers,
+                    **facts,
                 },
             ),
         )

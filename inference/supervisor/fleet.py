@@ -61,13 +61,13 @@ class Fleet:
         self._forget({engine.config.pk for engine in engines})
         models = [self._model(engine, now) for engine in self._in_order(engines)]
         models += [self._left_over(engine, now) for engine in ending]
-        self._gpus.look(is_used=any(m.gpu_bytes and m.state != "off" for m in models))
+        self._gpus.look(is_used=any(any(m.gpu_bytes) and m.state != "off" for m in models))
         pids = [pid for engine in (*engines, *ending) for pid in engine.pids]
         self._room = self._read_room(pids)
         self._plan = plan(models, self._room, now)
         held = [model for model in models if model.state != "off"]
         self._used_bytes = sum(model.need_bytes for model in held)
-        self._used_gpu_bytes = sum(model.gpu_bytes for model in held)
+        self._used_gpu_bytes = sum(sum(model.gpu_bytes) for model in held)
         by_name = {engine.config.name: engine for engine in engines}
         for name, whom in self._plan.leave:
             if name in by_name:
@@ -89,14 +89,15 @@ class Fleet:
             why = reason(f"model {engine.config.name} ", ASKING if need.is_open else ON_DEMAND)
         engine.tell(
             why,
-            numbers={
+            facts={
                 "on_demand": int(is_off and not rests),
                 "memory_need_bytes": need.most,
                 "memory_budget_bytes": self._room.budget_bytes,
                 "memory_used_bytes": self._used_bytes,
-                "gpu_memory_need_bytes": need.gpu,
-                "gpu_memory_budget_bytes": self._room.gpu_budget_bytes,
+                "gpu_memory_need_bytes": sum(need.gpu),
+                "gpu_memory_budget_bytes": sum(self._room.gpu_budgets),
                 "gpu_memory_used_bytes": self._used_gpu_bytes,
+                "devices": self._gpus.line,
             },
         )
 

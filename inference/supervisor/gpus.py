@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from inference.protocol.codec import DecodeError
-from inference.protocol.devices import Device, decode_devices
+from inference.protocol.devices import Device, decode_devices, encode_devices
 from inference.supervisor.child import ChildProcess
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ Place: TypeAlias = Literal["gpu", "host", "nowhere", "unknown", "asking"]
 
 @dataclass(frozen=True, slots=True)
 class GpuRoom:
-    """Bytes of all GPUs together: what engines may take now, and at most."""
+    """Bytes of a GPU: what engines may take now, and at most."""
 
     budget_bytes: int
     limit_bytes: int
@@ -94,12 +94,33 @@ class Gpus:
         kinds = {device.kind for device in self.devices}
         return "gpu" if "gpu" in kinds else "host" if "integrated" in kinds else "nowhere"
 
-    def room(self, most_mib: int) -> GpuRoom | None:
-        """`most_mib`: what somebody has decided, 0: nobody. None: memory of GPUs isn't counted."""
+    def rooms(self, most_mib: int) -> list[GpuRoom]:
+        """Of each GPU; where somebody has decided `most_mib` (0: nobody), of all together. None
+        at all: memory of GPUs isn't counted."""
         if most_mib:
-            return GpuRoom(most_mib * MIB, most_mib * MIB)
-        gpus = self._own()
-        return room_of(gpus) if gpus else None
+            return [GpuRoom(most_mib * MIB, most_mib * MIB)]
+        return [room_of(gpu) for gpu in self._own()]
+
+    def spread(
+        self, num_bytes: int, *, shares: Sequence[float] = (), only: int | None = None
+    ) -> tuple[int, ...]:
+        """How much of a model lies on each GPU: by `shares`, all of it on `only`, or as llama.cpp
+        does by itself, by what is free."""
+        own = self._own()
+        if len(own) < 2:
+            return (num_bytes,)
+        if only is not None:
+            parts = [float(number == min(only, len(own) - 1)) for number in range(len(own))]
+        else:
+            parts = [float(share) for share in (*shares, *[0] * len(own))][: len(own)]
+            if not any(parts):
+                parts = [max(1.0, gpu.free_bytes) for gpu in own]
+        return tuple(int(num_bytes * part / sum(parts)) for part in parts)
+
+    @property
+    def line(self) -> str:
+        """For `told`, "" where nobody knows any."""
+        return "" if self.devices is None else encode_devices(self.devices)
 
     def _own(self) -> list[Device]:
         """Those with memory of their own."""
@@ -113,15 +134,21 @@ class Gpus:
             self.devices = devices
 
 
-def room_of(gpus: Sequence[Device]) -> GpuRoom:
-    """All that is free and not left to others; llama.cpp spreads layers over all GPUs."""
-    budget = limit = 0
-    for gpu in gpus:
-        part = gpu.total_bytes // RESERVE_PART
-        reserve = min(MAX_RESERVE_BYTES, max(MIN_RESERVE_BYTES, part))
-        budget += max(0, gpu.free_bytes - reserve)
-        limit += max(0, gpu.total_bytes - reserve)
-    return GpuRoom(budget, limit)
+def room_of(gpu: Device) -> GpuRoom:
+    """All that is free and not left to others."""
+    part = gpu.total_bytes // RESERVE_PART
+    reserve = min(MAX_RESERVE_BYTES, max(MIN_RESERVE_BYTES, part))
+    return GpuRoom(max(0, gpu.free_bytes - reserve), max(0, gpu.total_bytes - reserve))
+
+
+def told(line: str) -> Gpus:
+    """As somebody else knows them (`Gpus.line`); asks nobody."""
+    gpus = Gpus()
+    try:
+        gpus.devices = decode_devices(line) if line else None
+    except DecodeError:
+        log.warning("a heartbeat's line of devices can't be read")
+    return gpus
 
 
 class DevicesChild:

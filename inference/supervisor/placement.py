@@ -38,7 +38,7 @@ class Model:
     """A model and its engine, now. Times are of one clock, in seconds.
 
     `need_bytes`: of host memory, when loaded; alone `least_bytes` may do, if given. `gpu_bytes`:
-    likewise, of the memory of GPUs. `takes_place`: counts in `Room.max_loaded`. `num_waiting`:
+    likewise, of the memory of each GPU. `takes_place`: counts in `Room.max_loaded`. `num_waiting`:
     requests but those of the background, `waits_since` the oldest of them came. `ready_since`: when
     its engine became ready. `used_at`: when somebody last asked for it. `is_resting`: it could not
     be loaded and isn't tried again yet. `is_short`: its load failed for want of memory and is tried
@@ -48,7 +48,7 @@ class Model:
     name: str
     need_bytes: int = 0
     least_bytes: int | None = None
-    gpu_bytes: int = 0
+    gpu_bytes: tuple[int, ...] = ()
     state: State = "off"
     is_wanted: bool = False
     is_pinned: bool = False
@@ -79,13 +79,13 @@ class Room:
     """What all engines together may take. `limit_bytes`: at most, whatever leaves; None: nobody can
     tell, memory isn't counted. `budget_bytes`: now, with the engines that are there; less than
     the limit where other programs take memory. `max_loaded` 0: any number. `gpu_…`: likewise, of
-    all GPUs together."""
+    each GPU, or of all together where only that is known."""
 
     budget_bytes: int = 0
     limit_bytes: int | None = None
     max_loaded: int = 0
-    gpu_budget_bytes: int = 0
-    gpu_limit_bytes: int | None = None
+    gpu_budgets: tuple[int, ...] = ()
+    gpu_limits: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ class _Planner:
     def _is_free(self, model: Model) -> bool:
         """Whether it takes nothing that anybody could wait for."""
         takes_place = self._room.max_loaded and model.takes_place
-        return not model.need_bytes and not model.gpu_bytes and not takes_place
+        return not model.need_bytes and not any(model.gpu_bytes) and not takes_place
 
     def _fits(
         self, model: Model, without: Sequence[Model] = (), beside: Model | None = None
@@ -246,7 +246,7 @@ class _Planner:
         return (
             self._has_place(model, held)
             and self._has_memory(model, held)
-            and self._has_gpu(model, held)
+            and self._short_gpu(model, held) is None
         )
 
     def _has_place(self, model: Model, held: Sequence[Model]) -> bool:
@@ -262,14 +262,15 @@ class _Planner:
             return model.alone_bytes <= room.limit_bytes
         return used + model.need_bytes <= room.budget_bytes
 
-    def _has_gpu(self, model: Model, held: Sequence[Model]) -> bool:
+    def _short_gpu(self, model: Model, held: Sequence[Model]) -> int | None:
+        """The first GPU without memory enough; None: they all have it, or it isn't counted."""
         room = self._room
-        if room.gpu_limit_bytes is None or not model.gpu_bytes:
-            return True
-        used = sum(other.gpu_bytes for other in held)
-        if not used:
-            return model.gpu_bytes <= room.gpu_limit_bytes
-        return used + model.gpu_bytes <= room.gpu_budget_bytes
+        rooms = zip(model.gpu_bytes, room.gpu_budgets, room.gpu_limits or (), strict=False)
+        for index, (wanted, budget, limit) in enumerate(rooms):
+            used = sum(map(_on_gpu(index), held))
+            if wanted and used + wanted > (budget if used else limit):
+                return index
+        return None
 
     def _can_have_room(self, model: Model) -> bool:
         """Whether it would fit if all that may leave had left; else others take its room."""
@@ -286,9 +287,13 @@ class _Planner:
             most = f": at most {room.max_loaded} may be"
             return reason(f"model {model.name} can't be loaded", *beside, most)
         need = model.need_bytes if staying else model.alone_bytes
+        gpus = zip(model.gpu_bytes, room.gpu_limits or (), strict=False)
         for limit, wanted, of, what in (
             (room.limit_bytes, need, _host, ""),
-            (room.gpu_limit_bytes, model.gpu_bytes, _gpu, " of GPU memory"),
+            *(
+                (limit, wanted, _on_gpu(index), " of GPU memory")
+                for index, (wanted, limit) in enumerate(gpus)
+            ),
         ):
             left = 0 if limit is None else max(0, limit - sum(map(of, staying)))
             if limit is not None and wanted > left:
@@ -321,11 +326,10 @@ class _Planner:
         """What there isn't enough of, and who has it."""
         if not self._has_memory(model, self._held):
             return ["waits for memory: ", *self._taken(model, self._room.budget_bytes, _host)]
-        if not self._has_gpu(model, self._held):
-            return [
-                "waits for GPU memory: ",
-                *self._taken(model, self._room.gpu_budget_bytes, _gpu),
-            ]
+        short = self._short_gpu(model, self._held)
+        if short is not None:
+            budget = self._room.gpu_budgets[short]
+            return ["waits for GPU memory: ", *self._taken(model, budget, _on_gpu(short))]
         return ["waits for a place: ", *self._holders(lambda m: m.takes_place)]
 
     def _taken(self, model: Model, budget: int, of: Callable[[Model], int]) -> list[str]:
@@ -344,5 +348,5 @@ def _host(model: Model) -> int:
     return model.need_bytes
 
 
-def _gpu(model: Model) -> int:
-    return model.gpu_bytes
+def _on_gpu(index: int) -> Callable[[Model], int]:
+    return lambda model: model.gpu_bytes[index] if index < len(model.gpu_bytes) else 0

@@ -14,9 +14,12 @@ from django.test import Client
 from inference.admin import hub_lines
 from inference.admin.hub_lines import read_left
 from inference.models import ModelConfig, ModelFile
-from inference.protocol.devices import Device
+from inference.protocol.devices import Device, encode_devices
+from inference.queues.contract import SUPERVISOR_ID, Beat
+from inference.queues.memory import MemoryQueue
 from inference.registry import hub as registry_hub
 from inference.registry import hub_header
+from inference.supervisor.budget import Need
 from inference.supervisor.gpus import Gpus
 from inference.supervisor.placement import Room
 from llamaweb.accounts.models import AuditEvent, User
@@ -270,6 +273,40 @@ def test_what_gpus_there_are(
     assert left.memory.gpu_bytes == (None if gpu_mib is None else gpu_mib * MIB)
     settings.GPU_LAYERS = -1
     assert left.serving.gpu_layers == (-1 if has_gpu else 0)
+
+
+def test_gpus_are_those_that_the_supervisor_tells_of(
+    admin: Client, hub: Hub, queue: MemoryQueue, settings: Any
+) -> None:
+    settings.GPU_LAYERS, settings.ENGINE_MEMORY_MIB = -1, 64 << 10
+    ModelConfig.objects.create(name="m", engine_class="mock", wanted="auto")
+    publish(hub, Q4_K_M=2000)
+    layered = whole(values(**{"llama.feed_forward_length": 256}), {"blk.0.w": 1024})
+    hub.source.files[hub.path_of("t-Q4_K_M.gguf")] = layered + bytes(3 * MIB)
+    words = fits(text_of(admin, repo=hub.repo))["Q4_K_M"]
+    assert words == "fits"  # nobody has told of a GPU: its memory isn't counted
+    card = Device("CUDA0", "a card", "gpu", 2048 * MIB, 2048 * MIB)
+    queue.beat("m", Beat(SUPERVISOR_ID, "stopped", info={"devices": encode_devices([card])}))
+    page = text_of(admin, repo=hub.repo)
+    assert fits(page)["Q4_K_M"].startswith("too large by")
+    assert "on the GPU" in page
+    queue.beat("m", Beat(SUPERVISOR_ID, "stopped", info={"devices": encode_devices([])}))
+    page = text_of(admin, repo=hub.repo)
+    assert fits(page)["Q4_K_M"] == "fits"  # without one all of it is the host's
+    assert "on the GPU" not in page
+
+
+def test_pinned_models_take_their_part_of_each_gpu(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = Gpus()
+    gpus.devices = tuple(Device(f"g{n}", "", "gpu", 8192 * MIB, 8192 * MIB) for n in (0, 1))
+    each = 8192 - 512 - 512  # a reserve, and what the driver takes
+    assert read_left(gpus).memory.gpu_bytes == 2 * each * MIB
+    ModelConfig.objects.create(name="stays", engine_class="mock", is_pinned=True)
+    need = Need(0, 0, gpu=(8000 * MIB, 0))
+    monkeypatch.setattr(hub_lines, "read_need", lambda *_: need)
+    assert read_left(gpus).memory.gpu_bytes == each * MIB
 
 
 @pytest.mark.parametrize(

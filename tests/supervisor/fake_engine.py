@@ -24,7 +24,7 @@ class FakeEngine:
         self.looks, self.broken = 0, False
         self.asked: list[str] = []
         self.told: list[str] = []
-        self.numbers: dict[str, int] = {}
+        self.facts: dict[str, int | str] = {}
 
     @property
     def is_draining(self) -> bool:
@@ -51,9 +51,9 @@ class FakeEngine:
         if self.broken:
             raise RuntimeError("a reply nobody foresaw")
 
-    def tell(self, why: Reason = NO_REASON, *, numbers: Mapping[str, int]) -> None:
+    def tell(self, why: Reason = NO_REASON, *, facts: Mapping[str, int | str]) -> None:
         self.told.append(why.text)
-        self.numbers = dict(numbers)
+        self.facts = dict(facts)
 
     def drain(self, _now: float) -> None:
         if not self.asked:

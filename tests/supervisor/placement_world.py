@@ -32,7 +32,7 @@ def planned(*models: Model, room: Room = ONE) -> Plan:
     return plan(models, room, NOW)
 
 
-@dataclass
+@dataclass(eq=False)
 class Request:
     since: float
     work_s: float
@@ -52,9 +52,12 @@ class World:
     LOAD_S = 3.0
 
     def __init__(self, models: list[Model], room: Room) -> None:
+        """`answered`: requests in the order in which their answers began; `plan`: the last one."""
         self.of = {m.name: Simulated(m) for m in models}
         self.room, self.now, self.num_loads = room, NOW, 0
         self.longest_wait_s = 0.0
+        self.answered: list[Request] = []
+        self.plan = Plan()
 
     def tick(self, dt: float = 1.0) -> None:
         self.now += dt
@@ -63,6 +66,7 @@ class World:
         seen = [self._seen(one) for one in self.of.values()]
         found = plan(seen, self.room, self.now)
         self._check(seen, found)
+        self.plan = found
         for name, _ in found.leave:
             one = self.of[name]
             one.model = replace(one.model, state="draining")
@@ -86,6 +90,7 @@ class World:
             request = one.waiting.pop(0)
             self.longest_wait_s = max(self.longest_wait_s, self.now - request.since)
             one.running.append(request)
+            self.answered.append(request)
         if one.running or one.waiting:
             one.model = replace(one.model, used_at=self.now)
 

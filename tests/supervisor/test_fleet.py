@@ -121,18 +121,19 @@ def test_a_request_swaps_and_says_what_it_waits_for(world: World) -> None:
 def test_layers_on_gpus_need_room_there(world: World) -> None:
     fleet = world.supervisor._fleet
     looks: list[bool] = []
-    fleet._gpus = SimpleNamespace(look=lambda *, is_used: looks.append(is_used))  # type: ignore
+    fleet._gpus = SimpleNamespace(line="[]", look=lambda *, is_used: looks.append(is_used))  # type: ignore
     world.tick()
-    fleet._read_room = lambda _pids: Room(9 * GIB, 9 * GIB, 0, GIB, GIB)
-    fleet._read_need = lambda _config: Need(GIB, GIB, gpu=GIB)
+    fleet._read_room = lambda _pids: Room(9 * GIB, 9 * GIB, 0, (GIB,), (GIB,))
+    fleet._read_need = lambda _config: Need(GIB, GIB, gpu=(GIB,))
     fleet._needs.clear()
     world.ask("a")
     world.queue.claim("a", "e", slots=1, idle=True)
     world.ask("b")
     world.tick(MIN_RESIDENCE_S)
     assert world.engine("b").told[-1] == "model b waits for GPU memory: a is answering 1 request"
-    assert world.engine("b").numbers["gpu_memory_need_bytes"] == GIB
-    assert world.engine("b").numbers["gpu_memory_used_bytes"] == GIB
+    assert world.engine("b").facts["gpu_memory_need_bytes"] == GIB
+    assert world.engine("b").facts["gpu_memory_used_bytes"] == GIB
+    assert world.engine("b").facts["devices"] == "[]"
     assert (looks[0], looks[-1]) == (False, True)
 
 

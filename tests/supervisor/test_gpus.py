@@ -20,12 +20,14 @@ from inference.supervisor.gpus import (
     GpuRoom,
     Gpus,
     room_of,
+    told,
 )
 from llamaweb.lib.clock import ManualClock
 from tests.stack import wait_for
 
 GIB = 1 << 30
 MIB = 1 << 20
+ON_GPU = (600 * MIB + GPU_PROCESS_BYTES,)
 CPU = Device("CPU", "a processor", "other", 60 * GIB, 64 * GIB)
 
 
@@ -101,29 +103,29 @@ def config(monkeypatch: pytest.MonkeyPatch, settings: Any) -> ModelConfig:
 
 def test_a_model_on_a_gpu_needs_both_memories(config: ModelConfig) -> None:
     need = read_need(config, found(CPU, gpu(10)))
-    assert need == Need(400 * MIB, 100 * MIB, 600 * MIB + GPU_PROCESS_BYTES)
+    assert need == Need(400 * MIB, 100 * MIB, ON_GPU)
 
 
 def test_without_a_gpu_all_of_it_is_the_hosts(config: ModelConfig) -> None:
-    assert read_need(config, found(CPU)) == Need(1000 * MIB, 700 * MIB, 0)
+    assert read_need(config, found(CPU)) == Need(1000 * MIB, 700 * MIB)
 
 
 def test_an_integrated_one_takes_the_hosts_memory(config: ModelConfig) -> None:
     integrated = gpu(10, kind="integrated")
-    assert read_need(config, found(CPU, integrated)) == Need(1000 * MIB, 700 * MIB, 0)
-    assert read_need(config, found(CPU, integrated, gpu(10))).gpu == 600 * MIB + GPU_PROCESS_BYTES
+    assert read_need(config, found(CPU, integrated)) == Need(1000 * MIB, 700 * MIB)
+    assert read_need(config, found(CPU, integrated, gpu(10))).gpu == ON_GPU
 
 
 def test_nothing_is_asked_before_a_model_wants_a_gpu(
     monkeypatch: pytest.MonkeyPatch, config: ModelConfig
 ) -> None:
     driver = Driver(gpu(10))
-    assert read_room([], driver.gpus).gpu_limit_bytes is None
+    assert read_room([], driver.gpus).gpu_limits is None
     monkeypatch.setattr(
         "inference.supervisor.budget.model_estimate",
         lambda _config: Estimate((Part("weights", MIB),), 1),
     )
-    assert read_need(config, driver.gpus) == Need(MIB, MIB, 0)
+    assert read_need(config, driver.gpus) == Need(MIB, MIB)
     driver.gpus.look(is_used=False)
     assert driver.num_asked == 0
 
@@ -136,7 +138,7 @@ def test_only_models_on_gpus_wait_for_the_answer(config: ModelConfig) -> None:
     driver.over = True
     driver.look()
     need = read_need(config, driver.gpus)
-    assert (need.is_open, need.gpu, driver.num_asked) == (False, 600 * MIB + GPU_PROCESS_BYTES, 1)
+    assert (need.is_open, need.gpu, driver.num_asked) == (False, ON_GPU, 1)
 
 
 def test_whoever_shows_a_need_asks_nobody(
@@ -145,7 +147,7 @@ def test_whoever_shows_a_need_asks_nobody(
     started: list[str] = []
     monkeypatch.setattr(module, "ChildProcess", lambda *_args, **_named: started.append("child"))
     assert not read_need(config).is_open
-    assert read_room([]).gpu_limit_bytes is None
+    assert read_room([]).gpu_limits is None
     assert started == []
 
 
@@ -209,29 +211,64 @@ def test_nothing_is_asked_again_for_nobody_or_without_gpus() -> None:
 
 
 def test_the_room_is_what_was_free_but_a_reserve() -> None:
-    assert room_of([gpu(10, 16)]) == GpuRoom(9 * GIB, 15 * GIB)
-    assert room_of([gpu(1, 2), gpu(2, 2)]) == GpuRoom(3 * GIB - 512 * MIB, 4 * GIB - 512 * MIB)
-    assert room_of([gpu(0.1, 2)]).budget_bytes == 0
+    assert room_of(gpu(10, 16)) == GpuRoom(9 * GIB, 15 * GIB)
+    assert room_of(gpu(1, 2)) == GpuRoom(GIB - 256 * MIB, 2 * GIB - 256 * MIB)
+    assert room_of(gpu(0.1, 2)).budget_bytes == 0
 
 
 def test_the_room_reaches_the_plan(config: ModelConfig) -> None:
     gpus = found(CPU, gpu(10, 16))
     read_need(config, gpus)
     room = read_room([], gpus)
-    assert (room.gpu_budget_bytes, room.gpu_limit_bytes) == (9 * GIB, 15 * GIB)
+    assert (room.gpu_budgets, room.gpu_limits) == ((9 * GIB,), (15 * GIB,))
+
+
+@pytest.mark.parametrize(
+    ("fields", "mib"),
+    [
+        ({"split_mode": "none"}, (600, 0)),
+        ({"split_mode": "none", "main_gpu": 1}, (0, 600)),
+        ({"split_mode": "none", "main_gpu": 7}, (0, 600)),
+        ({"split_mode": "none", "tensor_split": [1, 2]}, (600, 0)),
+        ({"tensor_split": [1, 2]}, (200, 400)),
+        ({"tensor_split": [1]}, (600, 0)),
+        ({"split_mode": "row", "tensor_split": [0, 0]}, (150, 450)),
+        ({}, (150, 450)),  # as much is free there
+    ],
+)
+def test_what_lies_on_each_of_two(
+    config: ModelConfig, settings: Any, fields: dict[str, Any], mib: tuple[int, int]
+) -> None:
+    for name, value in fields.items():
+        setattr(config, name, value)
+    gpus = found(CPU, gpu(3), gpu(9))
+    expected = tuple(part * MIB + GPU_PROCESS_BYTES if part else 0 for part in mib)
+    assert read_need(config, gpus).gpu == expected
+    assert read_room([], gpus).gpu_budgets == (2 * GIB, 8 * GIB)
+    settings.ENGINE_GPU_MEMORY_MIB = 4096  # of all together
+    assert read_need(config, gpus).gpu == ON_GPU
+    assert read_room([], gpus).gpu_budgets == (4 * GIB,)
+
+
+def test_what_one_process_knows_another_is_told() -> None:
+    gpus = found(CPU, gpu(10))
+    assert told(gpus.line).devices == gpus.devices
+    assert told(found().line).devices == ()
+    for line in (Gpus().line, "", "nonsense"):
+        assert told(line).place() == "unknown"
 
 
 def test_a_setting_is_the_budget_whatever_there_is(config: ModelConfig, settings: Any) -> None:
     settings.ENGINE_GPU_MEMORY_MIB = 2048
     for gpus in (found(CPU, gpu(10)), silent()):
         room = read_room([], gpus)
-        assert (room.gpu_budget_bytes, room.gpu_limit_bytes) == (2 * GIB, 2 * GIB)
+        assert (room.gpu_budgets, room.gpu_limits) == ((2 * GIB,), (2 * GIB,))
 
 
 def test_where_nobody_can_tell_nothing_is_counted(config: ModelConfig) -> None:
     gpus = silent()
-    assert read_need(config, gpus).gpu == 600 * MIB + GPU_PROCESS_BYTES
-    assert read_room([], gpus).gpu_limit_bytes is None
+    assert read_need(config, gpus).gpu == ON_GPU
+    assert read_room([], gpus).gpu_limits is None
 
 
 def test_devices_travel_as_a_line() -> None:

@@ -74,19 +74,38 @@ def test_a_second_try_waits_for_idle_models_only() -> None:
 
 
 def test_memory_of_gpus_is_room_of_its_own() -> None:
-    both = Room(9 * GIB, 9 * GIB, gpu_budget_bytes=2 * GIB, gpu_limit_bytes=3 * GIB)
-    on_gpu = ready("a", gpu_bytes=GIB, num_running=1)
-    found = planned(on_gpu, asked("b", gpu_bytes=2 * GIB, for_s=9), asked("cpu"), room=both)
+    both = Room(9 * GIB, 9 * GIB, gpu_budgets=(2 * GIB,), gpu_limits=(3 * GIB,))
+    on_gpu = ready("a", gpu_bytes=(GIB,), num_running=1)
+    found = planned(on_gpu, asked("b", gpu_bytes=(2 * GIB,), for_s=9), asked("cpu"), room=both)
     assert found.start == ("cpu",)
     assert found.reasons["b"].text == "model b waits for GPU memory: a is answering 1 request"
-    idle = ready("a", gpu_bytes=GIB)
-    assert planned(idle, asked("b", gpu_bytes=2 * GIB), room=both).leave == (("a", "b"),)
-    assert planned(on_gpu, asked("b", gpu_bytes=GIB), room=both).start == ("b",)
+    idle = ready("a", gpu_bytes=(GIB,))
+    assert planned(idle, asked("b", gpu_bytes=(2 * GIB,)), room=both).leave == (("a", "b"),)
+    assert planned(on_gpu, asked("b", gpu_bytes=(GIB,)), room=both).start == ("b",)
     # alone it is tried whatever other programs take there
-    assert planned(asked("b", gpu_bytes=3 * GIB), room=both).start == ("b",)
-    assert planned(asked("b", gpu_bytes=4 * GIB), room=both).refused["b"].text == (
+    assert planned(asked("b", gpu_bytes=(3 * GIB,)), room=both).start == ("b",)
+    assert planned(asked("b", gpu_bytes=(4 * GIB,)), room=both).refused["b"].text == (
         "model b is too large: it needs 4.0 GiB of GPU memory, 3.0 GiB may be used"
     )
+
+
+def test_each_gpu_has_room_of_its_own() -> None:
+    two = Room(9 * GIB, 9 * GIB, gpu_budgets=(2 * GIB, 2 * GIB), gpu_limits=(3 * GIB, 3 * GIB))
+    first = ready("a", gpu_bytes=(2 * GIB, 0), num_running=1)
+    assert planned(first, asked("b", gpu_bytes=(0, 2 * GIB)), room=two).start == ("b",)
+    found = planned(first, asked("b", gpu_bytes=(GIB, 0)), room=two)
+    assert (found.start, found.reasons["b"].text) == (
+        (),
+        "model b waits for GPU memory: a is answering 1 request",
+    )
+    second = ready("c", gpu_bytes=(0, GIB), used_at=1.0)
+    idle = ready("a", gpu_bytes=(2 * GIB, 0), used_at=2.0)
+    assert planned(second, idle, asked("b", gpu_bytes=(GIB, 0)), room=two).leave == (("a", "b"),)
+    # together they have it, one of them doesn't
+    assert planned(asked("b", gpu_bytes=(4 * GIB, 0)), room=two).refused["b"].text == (
+        "model b is too large: it needs 4.0 GiB of GPU memory, 3.0 GiB may be used"
+    )
+    assert planned(asked("b", gpu_bytes=(2 * GIB, 2 * GIB)), room=two).start == ("b",)
 
 
 EVENTS = st.lists(

@@ -256,6 +256,34 @@ def test_work_in_the_background_makes_no_room() -> None:
 # --- a world of models, requests and time
 
 
+def test_who_waited_first_is_answered_before_the_next_swap() -> None:
+    """C12: a long answer of a, then b, then five that alternate."""
+    world = World([off("a"), off("b")], ONE)
+
+    def ask(name: str, work_s: float = 2.0) -> Request:
+        request = Request(world.now, work_s)
+        world.of[name].waiting.append(request)
+        world.tick()
+        return request
+
+    long = ask("a", 25.0)
+    for _ in range(5):
+        world.tick()
+    assert world.of["a"].running == [long]
+    first = ask("b")
+    assert world.plan.reasons["b"].text == "model b waits for memory: a is answering 1 request"
+    others = [ask(name) for name in ("a", "b", "a", "b", "a")]
+    while long.work_s > 0:
+        assert world.of["a"].model.state == "ready"  # nobody's answer ends for another
+        assert first not in world.answered
+        world.tick()
+    for _ in range(60):
+        world.tick()
+    assert world.answered.index(first) < world.answered.index(others[1])
+    assert set(world.answered) == {long, first, *others}
+    assert world.num_loads <= 3
+
+
 def test_alternating_requests_do_not_thrash() -> None:
     world = World([off("a"), off("b")], ONE)
     alternating(world, ["a", "b"], num=10, every_s=1, work_s=2.0)

@@ -116,7 +116,7 @@ def test_a_crash_of_a_ready_engine_keeps_its_place(world: World) -> None:
 
 def test_why_it_waits_is_told_while_it_has_no_place(world: World) -> None:
     why = reason("model m waits for memory: ", Other("a"), " is loading")
-    world.engine.tell(why, numbers={"on_demand": 1})
+    world.engine.tell(why, facts={"on_demand": 1})
     said, info = told(world)
     assert (said, info["on_demand"]) == ("model m waits for memory: a is loading", 1)
     assert reason_read(info) == why
