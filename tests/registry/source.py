@@ -21,6 +21,7 @@ class Source:
         ranges: whether `Range` is.
         cut_at: close the connection after that many bytes of an answer, once.
         hold_at: send that many bytes of an answer, then wait for `go_on`.
+        hold_path: only of the answer at that path, "" for any.
         pause_s: between pieces of `piece` bytes.
         endless: the body comes again and again, without a length.
         status, headers: of the answer; a status of 3xx sends no body.
@@ -34,6 +35,7 @@ class Source:
     ranges: bool = True
     cut_at: int = 0
     hold_at: int = 0
+    hold_path: str = ""
     pause_s: float = 0.0
     piece: int = 16_384
     endless: bool = False
@@ -122,12 +124,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _write(self, data: bytes) -> None:
         source, done = self.source, 0
         cut_at, source.cut_at = source.cut_at, 0
+        may_hold = source.hold_path in ("", self.path.partition("?")[0])
         while done < len(data) or source.endless:
             piece: Any = data[done % len(data) :][: source.piece] if data else b""
             if cut_at and done + len(piece) > cut_at:
                 self.wfile.write(piece[: cut_at - done])
                 return
-            if source.hold_at and done + len(piece) > source.hold_at:
+            if may_hold and source.hold_at and done + len(piece) > source.hold_at:
                 self.wfile.write(piece[: source.hold_at - done])
                 self.wfile.flush()
                 source.hold_at = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.registry.downloading import (
     start,
 )
 from tests.registry.source import Source
+from tests.registry.test_gguf_hostile import HOSTILE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,6 +42,26 @@ def test_what_is_no_model_ends_with_its_first_bytes(downloading: Path, source: S
     file = start(source)
     model_download(file.pk)
     assert "not a GGUF file" in failed(file, downloading)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a key twice",
+        "a huge tensor",
+        "a template with a NUL",
+        "a text in an array that goes on",
+        "deep arrays",
+        "many layers",
+        "overlapping tensors",
+        "pairs without end",
+    ],
+)
+def test_hostile_headers(downloading: Path, source: Source, name: str) -> None:
+    source.body, reason = HOSTILE[name]
+    file = start(source)
+    model_download(file.pk)
+    assert re.search(reason, failed(file, downloading))
 
 
 def test_an_endless_body(downloading: Path, source: Source, settings: Any) -> None:
