@@ -26,7 +26,6 @@ ACTS = [
     ("POST", "/models/unload", {"model": "first"}),
     ("POST", "/models", {"model": "user/repo:Q8_0"}),
     ("DELETE", "/models?model=first", None),
-    ("GET", "/models/sse", None),
     ("GET", "/models?reload=1", None),
 ]
 

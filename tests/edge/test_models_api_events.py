@@ -50,7 +50,7 @@ class Stream:
         return None
 
 
-Open = Callable[[], Any]
+Open = Callable[..., Any]
 
 
 @pytest.fixture
@@ -72,11 +72,12 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> dict[str, EngineStatus]:
 
 @pytest_asyncio.fixture
 async def listen(root: User, engines: dict[str, EngineStatus]) -> AsyncIterator[Open]:
-    """Opens streams of root's key; all are closed at the end, and the looks have ended."""
+    """Opens streams, of root's key where none is given; all are closed at the end, and the looks
+    have ended."""
     made: list[Stream] = []
-    key = await sync_to_async(make_key)(root, scopes=[Scope.ADMIN])
+    admins = await sync_to_async(make_key)(root, scopes=[Scope.ADMIN])
 
-    async def connect() -> Any:
+    async def connect(key: str = admins) -> Any:
         response = await AsyncClient().get(
             "/models/sse", headers={"Authorization": f"Bearer {key}"}
         )
@@ -166,6 +167,70 @@ async def test_who_loses_the_right_is_told_nothing_more(listen: Open, root: User
     assert (await stream.next())["error"]["code"] == 401
 
 
+@pytest_asyncio.fixture
+async def models(transactional_db: None) -> None:
+    """One for everybody, one for alice only when that is said."""
+    await ModelConfig.objects.acreate(name="open", engine_class="mock")
+    await ModelConfig.objects.acreate(name="secret", engine_class="mock", is_restricted=True)
+
+
+LOADED = {"event": "status_change", "data": {"status": "loaded"}}
+
+
+@pytest.mark.usefixtures("models")
+@pytest.mark.parametrize("only", [(), ("open", "secret")])
+async def test_others_hear_of_the_models_of_their_list(
+    listen: Open, engines: dict[str, EngineStatus], alice: User, only: tuple[str, ...]
+) -> None:
+    key = await sync_to_async(make_key)(alice, model_names=only)
+    alices, roots = await listen(key), await listen()
+    await ModelFile.objects.acreate(source_url=URL, is_owned=True, config_name="far")
+    assert (await roots.next())["event"] == "download_progress"
+    engines["secret"] = engine("ready")
+    assert await roots.next() == {"model": "secret"} | LOADED
+    engines["open"] = engine("ready")
+    assert await alices.next() == await roots.next() == {"model": "open"} | LOADED
+
+
+@pytest.mark.usefixtures("models")
+async def test_a_key_for_certain_models_hears_of_these(
+    listen: Open, engines: dict[str, EngineStatus], root: User
+) -> None:
+    key = await sync_to_async(make_key)(root, scopes=[Scope.ADMIN], model_names=["secret"])
+    stream, other = await listen(key), await listen()
+    engines["open"] = engine("ready")
+    assert (await other.next())["model"] == "open"
+    engines["secret"] = engine("ready")
+    assert await stream.next() == {"model": "secret"} | LOADED
+
+
+@pytest.mark.usefixtures("models")
+async def test_what_comes_into_sight_and_goes_out_of_it(
+    listen: Open, engines: dict[str, EngineStatus], alice: User
+) -> None:
+    engines["secret"] = engine("ready")
+    stream = await listen(await sync_to_async(make_key)(alice))
+    secret = await ModelConfig.objects.aget(name="secret")
+    await secret.users.aadd(alice)
+    assert await stream.next() == {"model": "secret"} | LOADED
+    await secret.users.aremove(alice)
+    assert await stream.next() == {"model": "secret", "event": "model_remove"}
+    await User.objects.filter(pk=alice.pk).aupdate(is_active=False)
+    assert (await stream.next())["error"]["code"] == 401
+
+
+async def test_nobody_takes_all_places(
+    listen: Open, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "MAX_OF_USER", 1)
+    key = await sync_to_async(make_key)(alice)
+    await listen(key)
+    refused = await listen(key)
+    assert refused.status_code == 429
+    assert "1 clients of this user follow" in refused.json()["error"]["message"]
+    assert isinstance(await listen(), Stream)
+
+
 async def test_listeners_are_bounded(listen: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "MAX_LISTENERS", 1)
     await listen()
@@ -230,7 +295,7 @@ def test_a_failure_is_told_with_its_reason() -> None:
 
 
 def test_a_listener_that_does_not_read_is_ended() -> None:
-    listener = watch.Listener(caller=None)  # type: ignore[arg-type]
+    listener = watch.Listener(caller=None, sight=None)  # type: ignore[arg-type]
     for number in range(watch.MAX_WAITING + 5):
         listener.tell({"model": str(number), "event": "status_change"})
     assert listener.items.qsize() == watch.MAX_WAITING + 1

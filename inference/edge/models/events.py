@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inference.edge.models.render import progress_body
+from inference.edge.models.sight import Sight
 from inference.edge.models.status import ModelStatus
 from inference.registry.model_cards import Download
 
@@ -22,6 +23,13 @@ class Look:
     downloads: Mapping[int, Download] = field(default_factory=dict)
     ended: Mapping[int, str] = field(default_factory=dict)
     was_scanned: bool = False
+
+    def of(self, sight: Sight) -> Look:
+        """What may be told of it to whom that is all."""
+        if sight is None:
+            return self
+        models = {name: status for name, status in self.models.items() if name in sight}
+        return Look(models, was_scanned=self.was_scanned)
 
 
 def events_between(before: Look, now: Look) -> Iterator[dict[str, Any]]:

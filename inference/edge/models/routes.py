@@ -12,7 +12,7 @@ from ninja import Router
 
 from inference import api
 from inference.edge.models import acts
-from inference.edge.models.permissions import ADMINISTERS, administrator, is_administrator
+from inference.edge.models.permissions import ADMINISTERS, is_administrator
 from inference.edge.models.render import list_body, model_body
 from inference.edge.models.schemas import ModelIn
 from inference.edge.models.status import ModelStatus, status_of
@@ -76,13 +76,12 @@ async def unload(request: HttpRequest, body: ModelIn) -> dict[str, Any]:
     return SUCCESS
 
 
-@router.get("/models/sse", auth=ADMIN_AUTH, include_in_schema=False)
+@router.get("/models/sse", auth=MODELS_AUTH, include_in_schema=False)
 async def events(request: HttpRequest) -> StreamingHttpResponse:
-    """What happens to models from now on, as server-sent events."""
-    caller = _caller(request)
-    await in_database(administrator)(caller, "change")
+    """What happens from now on to the models that the list has, as server-sent events."""
     watch = watch_here()
-    content = ModelEvents(watch, await watch.add(caller), life_s=settings.REQUEST_TIMEOUT_S)
+    listener = await watch.add(_caller(request))
+    content = ModelEvents(watch, listener, life_s=settings.REQUEST_TIMEOUT_S)
     return StreamingHttpResponse(content, content_type=CONTENT_TYPE, headers=HEADERS)
 
 

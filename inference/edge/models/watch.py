@@ -16,13 +16,12 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import connections
-from django.db.models import Max, Q
-from django.utils import timezone
+from django.db.models import Max
 
 from inference import api
 from inference.edge.errors import error_reply
 from inference.edge.models.events import Look, events_between
-from inference.edge.models.permissions import is_administrator
+from inference.edge.models.sight import Sight, sights
 from inference.edge.models.status import status_of
 from inference.edge.wire import Frame, ServerSentEvents
 from inference.models import ModelFile
@@ -30,7 +29,7 @@ from inference.registry.model_cards import Download, downloads_open
 from inference.registry.selectors import ModelInfo, model_list
 from llamaweb.accounts.caller import Caller
 from llamaweb.accounts.database import in_database
-from llamaweb.accounts.models import ApiKey, AuditAction, AuditEvent
+from llamaweb.accounts.models import AuditAction, AuditEvent
 from llamaweb.accounts.selectors import INVALID_KEY
 from llamaweb.lib.errors import AuthenticationError, BusyError, LlamawebError, UnavailableError
 from llamaweb.lib.event_stream import PING
@@ -38,19 +37,35 @@ from llamaweb.lib.event_stream import PING
 LOOK_S: Final = 0.2
 FIRST_LOOK_S: Final = 5.0
 AGAIN_S: Final = 1.0  # after a look that failed
-LOOKS_A_KEY_CHECK: Final = 4
+LOOKS_A_CHECK: Final = 4  # of keys, and of what their owners may use
 MAX_LISTENERS: Final = 32  # of a process
+MAX_OF_USER: Final = 8  # of these
 MAX_WAITING: Final = 1024  # events, for a listener that doesn't read
 
 log = logging.getLogger(__name__)
 
 
 class Listener:
-    """An open stream of `caller`; `items` are its events, and the error that ends it."""
+    """An open stream of `caller`, who may be told what is in `sight`; `items` are its events, and
+    the error that ends it."""
 
-    def __init__(self, caller: Caller) -> None:
-        self.caller = caller
+    def __init__(self, caller: Caller, sight: Sight) -> None:
+        self.caller, self.sight = caller, sight
         self.items: asyncio.Queue[dict[str, Any] | LlamawebError] = asyncio.Queue()
+        self._told = sight
+
+    def follow(self, before: Look, now: Look) -> None:
+        """Tell what happened between two looks. What came into sight is as if it had appeared,
+        what went out of it as if it were gone."""
+        for event in events_between(before.of(self._told), now.of(self.sight)):
+            self.tell(event)
+        self._told = self.sight
+
+    def see(self, sight: Sight) -> None:
+        """Be told that from now on; who doesn't administer any more has to ask anew."""
+        if self.sight is None and sight is not None:
+            self.end(AuthenticationError(INVALID_KEY))
+        self.sight = sight
 
     def tell(self, event: dict[str, Any]) -> None:
         """One more event; a listener that is too far behind is ended."""
@@ -84,14 +99,13 @@ class ModelWatch:
         Raises:
             BusyError: too many do.
             UnavailableError: database or Redis can't be reached.
+            AuthenticationError: the key has been revoked meanwhile.
         """
-        if len(self._listeners) >= MAX_LISTENERS:
-            raise BusyError(
-                f"{MAX_LISTENERS} clients follow the models already",
-                reason="listeners",
-                retry_after_s=10.0,
-            )
-        listener = Listener(caller)
+        seen = await in_database(sights)((caller,))
+        if caller not in seen:
+            raise AuthenticationError(INVALID_KEY)
+        self._check_room(caller)
+        listener = Listener(caller, seen[caller])
         self._listeners.add(listener)
         if self._task is None:
             self._looked.clear()
@@ -106,6 +120,18 @@ class ModelWatch:
                 raise UnavailableError("models can't be followed now") from error
             raise
         return listener
+
+    def _check_room(self, caller: Caller) -> None:
+        users = [listener.caller.user_id for listener in self._listeners]
+        num_own = users.count(caller.user_id)
+        if num_own >= MAX_OF_USER or len(users) >= MAX_LISTENERS:
+            who = "of this user " if num_own >= MAX_OF_USER else ""
+            most = MAX_OF_USER if num_own >= MAX_OF_USER else MAX_LISTENERS
+            raise BusyError(
+                f"{most} clients {who}follow the models already",
+                reason="listeners",
+                retry_after_s=10.0,
+            )
 
     def remove(self, listener: Listener) -> None:
         """Listen no more; the last one ends the looks. Again: nothing."""
@@ -126,27 +152,29 @@ class ModelWatch:
             try:
                 rows = await in_database(_Rows.read, executor=pool)(known, last_event)
                 now = await rows.look()
-                if num_looks % LOOKS_A_KEY_CHECK == 0:
-                    await self._check_keys(pool)
+                if num_looks % LOOKS_A_CHECK == 0:
+                    await self._check_sights(pool)
             except LlamawebError as error:
                 log.warning("models can't be followed: %s", error)
             except Exception:
                 log.exception("models can't be followed")
             else:
-                for event in () if before is None else events_between(before, now):
+                if before is not None:
                     for listener in self._listeners:
-                        listener.tell(event)
+                        listener.follow(before, now)
                 before, last_event, wait_s = now, rows.last_event, LOOK_S
                 self._looked.set()
             num_looks += 1
             await asyncio.sleep(wait_s)
 
-    async def _check_keys(self, pool: ThreadPoolExecutor) -> None:
+    async def _check_sights(self, pool: ThreadPoolExecutor) -> None:
         asked = list(self._listeners)
         callers = {listener.caller for listener in asked}
-        living = await in_database(_living, executor=pool)(callers)
+        seen = await in_database(sights, executor=pool)(callers)
         for listener in asked:
-            if listener.caller not in living:
+            if listener.caller in seen:
+                listener.see(seen[listener.caller])
+            else:
                 listener.end(AuthenticationError(INVALID_KEY))
 
 
@@ -183,15 +211,6 @@ class _Rows:
         pairs = zip(self.infos, heard, strict=True)
         models = {info.name: status_of(info, engines) for info, engines in pairs}
         return Look(models, self.downloads, self.ended, self.was_scanned)
-
-
-def _living(callers: Collection[Caller]) -> set[Caller]:
-    """Those whose key may still follow the models."""
-    is_valid = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-    ids = [caller.key_id for caller in callers if caller.key_id is not None]
-    keys = ApiKey.objects.filter(is_valid, pk__in=ids, revoked_at=None)
-    living = set(keys.values_list("pk", flat=True))
-    return {c for c in callers if c.key_id in living and is_administrator(c, "change")}
 
 
 _by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ModelWatch] = (
