@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import QuerySet
 
-from inference.models import ModelConfig, ModelFile
+from inference.models import ModelConfig
 from inference.protocol.reasons import NO_REASON, Reason, reason, reason_read
 from inference.queues.contract import SUPERVISOR_ID, EngineStatus
 from inference.registry.files import facts_of
-from inference.registry.gguf.facts import GgufFacts
 from inference.registry.memory import DEFAULT_CONTEXT_LEN
 from inference.registry.memory_plan import config_facts
 from inference.registry.model_access import access_model_ids, access_models
@@ -20,7 +19,7 @@ from inference.registry.selectors import ModelInfo, in_order, model_info, not_lo
 from inference.text.answer.detect import answer_format
 from inference.text.answer.families import GENERIC
 
-Capability: TypeAlias = Literal["tools", "vision", "audio", "reasoning", "embeddings"]
+Capability: TypeAlias = Literal["tools", "reasoning"]
 State: TypeAlias = Literal[
     "loaded",  # an engine answers
     "loading",
@@ -38,7 +37,7 @@ class ModelChoice:
 
     `title`: its name in the file; `quantization` as there; `context_len`: tokens that one
     conversation will have. Each is "" or 0 where nobody knows. `capabilities`: what it was made
-    for.
+    for and can be asked here; an encoder of images beside it is of no use as yet.
     """
 
     info: ModelInfo
@@ -80,9 +79,7 @@ def model_names_for(user_ids: Collection[int]) -> dict[int, tuple[str, ...]]:
 
 
 def _choices(configs: QuerySet[ModelConfig]) -> list[ModelChoice]:
-    encoders = ModelFile.objects.filter(role=ModelFile.Role.MMPROJ, state=ModelFile.State.READY)
     rows = in_order(configs).select_related("file")
-    rows = rows.prefetch_related(Prefetch("file__parts", encoders))
     return [choice for choice in map(model_choice, rows) if choice.info.task == "answers"]
 
 
@@ -99,25 +96,19 @@ def model_choice(config: ModelConfig) -> ModelChoice:
         title="" if facts is None else facts.name,
         quantization="" if facts is None else facts.quantization,
         context_len=context_len,
-        capabilities=tuple(_capabilities(config, facts)),
+        capabilities=tuple(capabilities_of(config)),
     )
 
 
-def _capabilities(config: ModelConfig, facts: GgufFacts | None) -> Iterable[Capability]:
+def capabilities_of(config: ModelConfig) -> Iterable[Capability]:
+    """See `ModelChoice`."""
     file = config.file
     template = config.chat_template or ("" if file is None else str(file.templates.get("", "")))
     if _takes_tools(config, template):
         yield "tools"
-    modalities = _modalities(file)
-    if "vision" in modalities:
-        yield "vision"
-    if "audio" in modalities:
-        yield "audio"
     answers = answer_format(template)
     if answers.reasoning is not None or answers.is_harmony:
         yield "reasoning"
-    if facts is not None and facts.purpose == "embedding":
-        yield "embeddings"
 
 
 def _takes_tools(config: ModelConfig, template: str) -> bool:
@@ -126,13 +117,6 @@ def _takes_tools(config: ModelConfig, template: str) -> bool:
         return answer_format(template).family != GENERIC.family
     can = config.file.template_facts.get("can")
     return isinstance(can, dict) and can.get("tool_calls") is not None
-
-
-def _modalities(file: ModelFile | None) -> Collection[str]:
-    """What the encoders beside a model read."""
-    parts = [] if file is None else list(file.parts.all())
-    found = [facts_of(part) for part in parts if part.role == ModelFile.Role.MMPROJ]
-    return {name for facts in found if facts is not None for name in facts.modalities}
 
 
 def stand_of(info: ModelInfo, engines: Sequence[EngineStatus]) -> ModelStand:

@@ -13,7 +13,6 @@ from django.test.utils import CaptureQueriesContext
 
 from inference.model_choices import (
     ModelStand,
-    model_choice,
     model_choices_for,
     model_names_for,
     stand_of,
@@ -104,21 +103,21 @@ class TestChoices:
             "e-both": ("tools", "reasoning"),
         }
 
-    def test_what_encoders_read_and_what_vectors_are_made_of(self, alice: Any) -> None:
-        seeing = file_of()
+    def test_what_an_encoder_could_read_is_not_promised(self, alice: Any) -> None:
+        seeing = file_of(templates={"": THINKS})
         encoder = GgufFacts("mmproj", 3, 10, modalities=("vision", "audio"))
-        part = file_of(encoder, role="mmproj", main=seeing)
-        config_of("a-sees", file=seeing, is_default=True)
+        file_of(encoder, role="mmproj", main=seeing)
+        config_of("sees", file=seeing)
+        (sees,) = model_choices_for(alice.pk)  # messages hold no images as yet
+        assert sees.capabilities == ("reasoning",)
+
+    def test_models_of_vectors_are_no_choice(self, alice: Any) -> None:
+        config_of("a-answers", file=file_of(), is_default=True)
         config_of("b-vectors", file=file_of(dataclasses.replace(TEXT, purpose="embedding")))
-        (sees,) = model_choices_for(alice.pk)  # chats have no use for the other
-        assert sees.capabilities == ("vision", "audio")
-        vectors = model_choice(ModelConfig.objects.get(name="b-vectors"))
-        assert vectors.capabilities == ("embeddings",)
-        assert model_resolve_for(alice.pk, None).name == "a-sees"
-        ModelConfig.objects.filter(name="a-sees").update(is_default=False, name="z-sees")
-        assert model_resolve_for(alice.pk, None).name == "z-sees"
-        ModelFile.objects.filter(pk=part.pk).update(state="missing")
-        assert model_choices_for(alice.pk)[0].capabilities == ()
+        assert [choice.info.name for choice in model_choices_for(alice.pk)] == ["a-answers"]
+        assert model_resolve_for(alice.pk, None).name == "a-answers"
+        ModelConfig.objects.filter(name="a-answers").update(is_default=False, name="z-answers")
+        assert model_resolve_for(alice.pk, None).name == "z-answers"
 
     def test_names_are_those_of_the_choices_of_each(self, alice: Any, bob: Any, carol: Any) -> None:
         config_of("open", is_default=True)
