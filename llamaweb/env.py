@@ -119,6 +119,11 @@ class Env:
     engine: str = var(
         kinds.choice("llama", "mock"), "llama", "Engine class; mock needs no model and no CPU."
     )
+    engine_classes: tuple[str, ...] = var(
+        kinds.listing(kinds.DOTTED_PATH),
+        (),
+        "Engine classes of your own that administrators may make models of.",
+    )
     engine_slots: int = var(kinds.integer(1, 64), 4, "Generations one engine runs side by side.")
     engine_context: int = var(
         kinds.integer(0, 16_777_216), 0, "Tokens a slot; 0: the smaller of the model's and 8192."

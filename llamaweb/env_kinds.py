@@ -141,6 +141,10 @@ HOST_NAME = Kind(
     lambda value: _matching(value, _HOST_RE.pattern),
     "a host name, an address or .example.org for a domain with all below it (never *)",
 )
+DOTTED_PATH = Kind(
+    lambda value: _matching(value, r"(?=.{1,200}$)[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"),
+    "a dotted path such as package.module.name",
+)
 NAME_OR_NETWORK = Kind(
     _name_or_network,
     "a host name, an IP address or a network such as 10.0.0.0/8",

@@ -29,6 +29,7 @@ API_KEY_HMAC_KEY = BOOT.api_key_hmac_key
 METRICS_TOKEN = BOOT.metrics_token
 MODEL = ENV.model
 ENGINE = ENV.engine
+ENGINE_CLASSES = ENV.engine_classes
 ENGINE_SLOTS = ENV.engine_slots
 ENGINE_CONTEXT = ENV.engine_context
 ENGINE_THREADS = ENV.engine_threads

@@ -294,7 +294,8 @@ def test_measuring_again(world: World, alice: User) -> None:
 
 
 @pytest.mark.parametrize("engine_class", ["mock", "some.package.build"])
-def test_other_engines_are_not_tried(world: World, engine_class: str) -> None:
+def test_other_engines_are_not_tried(world: World, engine_class: str, settings: Any) -> None:
+    settings.ENGINE_CLASSES = ("some.package.build",)
     world.run(world.supervise(world.config("good", engine_class=engine_class)))
     assert world.trials == []
     assert world.specs[0].use_extra_bufts
