@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
 import threading
+from collections.abc import Collection
 from typing import Any
 
+import psutil
+
 from llamaweb.data_dir import DataDir
+from tests.faults import schedule
 from tests.faults.conftest import queue_of
 from tests.stack import Stack, wait_for
 
@@ -64,12 +69,46 @@ class Host:
             connection.close()
 
 
+def kill_while_answering(host: Host, seed: int, answers: Collection[Answer]) -> list[Any]:
+    """Kill engines and the supervisor as the schedule of `seed` says while `answers` are waited
+    for; the bodies of those that came. Each has ended once, with an answer or an error that says
+    why; no lease, no request, and no engine but the supervisor's one that has room is left."""
+    targets = ("engine", "supervisor", "engine")
+    schedule.disturb(host.stack, schedule.schedule(seed, targets))
+    bodies = []
+    for answer in answers:
+        status, body = answer.reply()
+        if status == 200:
+            bodies.append(body)
+        else:  # its model was killed twice while it was loaded, or twice under this answer
+            assert status in (500, 503)
+            assert re.search("can't be loaded|engine", body["error"]["message"])
+    for model in {answer.model for answer in answers}:
+        wait_for("no lease is left", lambda m=model: not host.queue.load(m).running, 30)
+        assert host.queue.load(model).waiting == 0
+    wait_for("one engine at most", lambda: len(host.stack.processes("engine")) <= 1, 30)
+    wait_for("no orphan is left", lambda: not _orphans(host.stack), 30)
+    return bodies
+
+
+def _orphans(stack: Stack) -> list[int]:
+    """Engines that no living supervisor looks after."""
+    supervisors = {process.pid for process in stack.processes("supervisor")}
+    found = []
+    for engine in stack.processes("engine"):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if engine.ppid() not in supervisors:
+                found.append(engine.pid)
+    return found
+
+
 class Answer:
     """A request from a thread of its own."""
 
     def __init__(self, host: Host, path: str, body: dict[str, Any]) -> None:
         self._host, self._path, self._body = host, path, body
         self._reply: tuple[int, str] | None = None
+        self.model = str(body["model"])
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
