@@ -28,13 +28,16 @@ class ThoughtGuard:
         tokenizer: Tokenizer,
         *,
         opened: str = "",
+        is_begun: bool = False,
         preserved: Set[int] = frozenset(),
         num_published: int = 0,
     ) -> None:
-        """`opened`, `preserved`: as in `SequenceRequest`. `num_published`: tokens of an earlier
-        engine that will be accepted first; an order to end counts behind them."""
+        """`opened`, `is_begun`, `preserved`: as in `SequenceRequest`. `num_published`: tokens of an
+        earlier engine that will be accepted first; an order to end counts behind them."""
         form = thoughts.form if thoughts.form.calls_in_reasoning else thoughts.form.without_calls()
-        self._parser = AnswerParser(form, tools=thoughts.tools, make_id=str, opened=opened)
+        self._parser = AnswerParser(
+            form, tools=thoughts.tools, make_id=str, opened=opened, is_begun=is_begun
+        )
         self._detokenizer = Detokenizer()
         self._tokenizer = tokenizer
         self._preserved = preserved

@@ -8,7 +8,9 @@ import threading
 from dataclasses import replace
 from typing import Any, Protocol
 
-from inference.protocol.requests import ChatPrompt
+from inference.protocol.requests import ChatPrompt, Message
+from inference.text.answer.detect import answer_format
+from inference.text.answer.families import AnswerFormat
 from inference.text.capabilities import TemplateCapabilities, probe
 from inference.text.chat_template import (
     CHATML_TEMPLATE,
@@ -54,9 +56,8 @@ def renderer_for(
 ) -> ChatRenderer:
     """The renderer of a model with the template `template_of` says."""
     template = template_of(tokenizer, override)
-    return ChatRenderer(
-        TemplateRenderer(template, tokenizer.bos_token, tokenizer.eos_token, timeout_s)
-    )
+    jobs = TemplateRenderer(template, tokenizer.bos_token, tokenizer.eos_token, timeout_s)
+    return ChatRenderer(jobs, answer_format(template))
 
 
 def template_of(tokenizer: Tokenizer, override: str | None = None) -> str:
@@ -67,8 +68,10 @@ def template_of(tokenizer: Tokenizer, override: str | None = None) -> str:
 class ChatRenderer:
     """Writes a chat as the model's template wants it. Safe to call from several threads."""
 
-    def __init__(self, jobs: JobRenderer) -> None:
+    def __init__(self, jobs: JobRenderer, form: AnswerFormat | None = None) -> None:
+        """`form`: how the model writes reasoning, None: nobody knows."""
         self._jobs = jobs
+        self._form = form
         self._lock = threading.Lock()
         self._can: TemplateCapabilities | None = None
 
@@ -95,10 +98,43 @@ class ChatRenderer:
         Raises:
             InvalidError: `param` says which field; never a template's trace.
         """
-        mark = ""
-        if prompt.continue_final:
-            mark = secrets.token_hex(16)
-            prompt = _marked(prompt, mark)
+        if prompt.continue_reasoning:
+            return self._thinking_on(prompt, now_at)
+        if not prompt.continue_final:
+            return self._rendered(prompt, now_at, "")
+        mark = secrets.token_hex(16)
+        last = _last_answer(prompt)
+        return self._rendered(
+            _with_last(prompt, replace(last, content=last.content + mark)), now_at, mark
+        )
+
+    def _thinking_on(self, prompt: ChatPrompt, now_at: float) -> str:
+        """The prompt up to where the reasoning of its last message breaks off: as the template
+        writes it, else as the model itself would have."""
+        opener = self._form.reasoning_start if self._form is not None else ""
+        if not opener:
+            raise InvalidError(
+                "this model's chats have no reasoning to go on with", param="continue_final_message"
+            )
+        last = _last_answer(prompt)
+        thoughts, mark = last.reasoning.rstrip(), secrets.token_hex(16)
+        marked = _with_last(prompt, replace(last, reasoning=thoughts + mark))
+        try:
+            text = self._rendered(marked, now_at, mark)
+        except TemplateRefusedError:  # it leaves out what was thought
+            text = ""
+        if _is_inside(text, opener, thoughts):
+            return text
+        before = replace(prompt, messages=prompt.messages[:-1])
+        text = self._rendered(before, now_at, "")
+        if text.rstrip().endswith(opener.rstrip()):
+            return text + thoughts
+        line = "\n" if opener.endswith(">") and not opener.endswith("|>") else ""
+        return text + opener + line + thoughts
+
+    def _rendered(self, prompt: ChatPrompt, now_at: float, mark: str) -> str:
+        """The prompt, up to the last `mark` if there is one: what the template adds behind it is
+        cut."""
         can = self.capabilities()
         variables = _variables(prompt.template_kwargs_json)
         tools = _described(json.loads(prompt.tools_json)) if prompt.tools_json else []
@@ -124,8 +160,14 @@ class ChatRenderer:
                 raise error from None
 
 
-def _marked(prompt: ChatPrompt, mark: str) -> ChatPrompt:
-    """`prompt` with a mark where the answer goes on: what the template adds after it is cut."""
+def _is_inside(text: str, opener: str, thoughts: str) -> bool:
+    """Whether a prompt ends in reasoning that is open."""
+    head = text.removesuffix(thoughts)
+    return head != text and head.rstrip().endswith(opener.rstrip())
+
+
+def _last_answer(prompt: ChatPrompt) -> Message:
+    """The message that is to be continued."""
     last = prompt.messages[-1] if prompt.messages else None
     if last is None or last.role != "assistant":
         raise InvalidError(
@@ -133,8 +175,11 @@ def _marked(prompt: ChatPrompt, mark: str) -> ChatPrompt:
         )
     if last.tool_calls:
         raise InvalidError("an answer with tool calls can't be continued", param="messages")
-    marked = replace(last, content=last.content + mark)
-    return replace(prompt, messages=(*prompt.messages[:-1], marked))
+    return last
+
+
+def _with_last(prompt: ChatPrompt, message: Message) -> ChatPrompt:
+    return replace(prompt, messages=(*prompt.messages[:-1], message))
 
 
 def _described(tools: list[Any]) -> list[Any]:

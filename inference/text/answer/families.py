@@ -9,7 +9,7 @@ from functools import cached_property
 
 from inference.text.answer.envelope import Envelope
 from inference.text.answer.formats import CallFormat, Head, NamedCalls, object_head
-from inference.text.answer.harmony import END, NEXT
+from inference.text.answer.harmony import END, NEXT, THOUGHT
 from inference.text.answer.harmony import MARKERS as HARMONY_MARKERS
 from inference.text.answer.json_calls import JsonCalls
 from inference.text.answer.pythonic_calls import PythonicCalls
@@ -80,6 +80,13 @@ class AnswerFormat:
     def is_plain(self) -> bool:
         """Whether all that is written is text."""
         return not (self.calls or self.reasoning or self.silent or self.is_harmony)
+
+    @property
+    def reasoning_start(self) -> str:
+        """What begins reasoning; "" without any."""
+        if self.is_harmony:
+            return THOUGHT
+        return self.reasoning.opener if self.reasoning else ""
 
     @property
     def reasoning_end(self) -> str:

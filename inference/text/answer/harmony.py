@@ -27,6 +27,7 @@ START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 END, RETURN, CALL, CONSTRAIN = "<|end|>", "<|return|>", "<|call|>", "<|constrain|>"
 MARKERS = (START, CHANNEL, MESSAGE, END, RETURN, CALL, CONSTRAIN)
 NEXT = START + "assistant"
+THOUGHT, FINAL = f"{CHANNEL}analysis{MESSAGE}", f"{CHANNEL}final{MESSAGE}"
 MAX_HEAD_CHARS = 256
 RECIPIENT = re.compile(r"(?:^|\s)to=([^\s<]+)")
 CHANNEL_NAME = re.compile(r"<\|channel\|>\s*(\w+)")

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from inference.text.answer.families import AnswerFormat
-from inference.text.answer.harmony import END, NEXT
+from inference.text.answer.harmony import END, FINAL, NEXT, THOUGHT
 from llamaweb.lib.errors import InvalidError
 
 MAX_CHARS = 64 * 1024  # of a grammar, as in the engine
 SPACE = r"/[ \t\r\n]{0,4}/"
 ANYTHING = r"/(.|\n)*/"
-THOUGHT, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
 # The id of the token that a text is, if it is a special one; None for every other text.
 SpecialToken: TypeAlias = Callable[[str], int | None]
 
@@ -63,8 +62,8 @@ class LarkWriter:
         `AnswerFormat.opened_by`."""
         reasoning = self._form.reasoning
         if self._form.is_harmony:
-            until = self.until("thought", END)
-            return f"({self.text(THOUGHT)} {until} {self.text(NEXT.removeprefix(END))})?"
+            until = f"{self.until('thought', END)} {self.text(NEXT.removeprefix(END))}"
+            return until if opened == THOUGHT else f"({self.text(THOUGHT)} {until})?"
         if reasoning is None:
             return ""
         until = f"{self.until('thought', reasoning.closer)} {SPACE}"

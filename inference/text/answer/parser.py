@@ -30,6 +30,7 @@ from inference.text.answer.scene import Scene
 from inference.text.answer.tools import Tool, Tools
 from inference.text.answer.writer import Writer
 
+WORD = "x"  # that no marker begins with
 MAX_NOISE_CHARS = 512  # inside a section of calls, in front of a call
 
 
@@ -37,6 +38,7 @@ class AnswerParser:
     """Takes one answer apart. `make_id` gives ids to calls that have none of their own.
 
     `opened`: markup with which the prompt ended, such as `<think>`; see `AnswerFormat.opened_by`.
+    `is_begun`: words stood behind it, and the answer goes on with them.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class AnswerParser:
         tools: Sequence[Tool] = (),
         make_id: Callable[[], str],
         opened: str = "",
+        is_begun: bool = False,
     ) -> None:
         self._writer = Writer(make_id)
         self._cursor = Cursor()
@@ -57,8 +60,8 @@ class AnswerParser:
         )
         self._reading: Reading[None] | None = reading
         self._unsaid = ""
-        self.push(opened)
-        self._unsaid = opened
+        self.push(opened + WORD * is_begun)
+        self._unsaid = "" if is_begun else opened
 
     @property
     def scanned(self) -> int:
