@@ -14,6 +14,9 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadscope --no-loadscope-reorder --max-worker-restart 0
 ARGS ?=
 
+# Containers like to set it; then every process compiles all that it imports: ours are seven.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat bench-engine bench-models llama-server faults equality soak screenshots messages lock clean
 
@@ -63,11 +66,15 @@ types: install-dev ## Write the front end's types from the server's schemas
 
 bench: install-dev bench-chat ## Measure engine and server, side by side (minutes)
 	@$(BIN)/python -m tests.bench run --write $(ARGS)
+	@$(BIN)/python -m tests.bench families --write
 
 bench-chat: install-dev ## Only what a chat costs: commits, bytes, elements of a page
 	@$(BIN)/python -m tests.bench chat --write
 
-bench-engine: install-dev ## Measure against llama-server (LLAMA_SERVER, or ours of the same source)
+bench-engine: install-dev ## Measure the engine, against llama-server too (LLAMA_SERVER, or ours of its source)
+	@$(BIN)/python -m tests.bench constrained --write
+	@$(BIN)/python -m tests.bench parser --write
+	@$(BIN)/python -m tests.bench embeddings --write
 	@$(BIN)/python -m tests.bench engine --write $(ARGS)
 
 bench-models: install-dev ## Measure loading and swapping models, and what routing costs (minutes)

@@ -19,7 +19,10 @@ from tests.bench import (
     constrained,
     embeddings,
     engine_report,
+    families,
+    families_report,
     lock_share,
+    parser_cost,
     peer_build,
     report,
     results,
@@ -40,6 +43,7 @@ ROUNDS = 5
 TRIES = 2
 COMMAND, CHAT_COMMAND = "make bench", "make bench-chat"
 SERVER_VARIABLE = "LLAMA_SERVER"
+BOTH = "both"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -76,10 +80,24 @@ def parser() -> argparse.ArgumentParser:
     step.add_argument("--concurrency", type=_numbers, default=(1, rounds.NUM_SLOTS))
     bound = _command(commands, "constrained", _constrained, "decoding under a schema, against free")
     bound.add_argument("--concurrency", type=_numbers, default=(1, rounds.NUM_SLOTS))
-    bound.add_argument("--rounds", type=int, default=ROUNDS)
+    _documented(bound)
+    parsing = _command(commands, "parser", _parser, "taking answers apart, by family of models")
+    parsing.add_argument("--concurrency", type=_numbers, default=(1, rounds.NUM_SLOTS))
+    _documented(parsing)
     vectors = _command(commands, "embeddings", _embeddings, "a chat's gaps beside 20 vectors/s")
-    vectors.add_argument("--rounds", type=int, default=ROUNDS)
+    _documented(vectors)
+    text = "HTTP over the engine in-process, by API family"
+    paths = _command(commands, "families", _families, text, engines=(BOTH, *families.ENGINES))
+    _documented(paths, num_rounds=families.ROUNDS)
     return top
+
+
+def _documented(command: argparse.ArgumentParser, *, num_rounds: int = ROUNDS) -> None:
+    """Options of what is measured in rounds and has a part of the page."""
+    command.add_argument("--rounds", type=int, default=num_rounds)
+    command.add_argument(
+        "--write", action="store_true", help=f"renew the table in docs/{DOCS.name}"
+    )
 
 
 def _engine_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -104,10 +122,11 @@ def _command(
     name: str,
     act: Callable[[argparse.Namespace], None],
     text: str,
+    engines: Sequence[str] = ("llama", "mock"),
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text)
     command.set_defaults(act=act)
-    command.add_argument("--engine", choices=("llama", "mock"), default="llama")
+    command.add_argument("--engine", choices=engines, default=engines[0])
     command.add_argument("--seed", default=str(random.randrange(10**9)), help="of the prompts")
     command.add_argument("--threads", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1))
     command.add_argument("--max-tokens", type=int, default=MAX_TOKENS)
@@ -149,17 +168,12 @@ def _run(options: argparse.Namespace) -> None:
     )
     with tempfile.TemporaryDirectory(prefix="llamaweb-bench-") as folder:
         generated = report.render(rounds.run(plan, Path(folder), _say))
-    _say(f"\n{generated}")
-    if options.write:
-        renew(DOCS, COMMAND, generated)
+    _report(options, COMMAND, generated)
 
 
 def _engine(options: argparse.Namespace) -> None:
     path = options.report or _compare(options)
-    generated = engine_report.render(results.read(path))
-    _say(f"\n{generated}")
-    if options.write:
-        renew(DOCS, engine_report.COMMAND, generated)
+    _report(options, engine_report.COMMAND, engine_report.render(results.read(path)))
 
 
 def _compare(options: argparse.Namespace) -> Path:
@@ -197,10 +211,7 @@ def _llama_server() -> Path:
 
 
 def _chat(options: argparse.Namespace) -> None:
-    generated = chat.render(chat.measure(_say))
-    _say(f"\n{generated}")
-    if options.write:
-        renew(DOCS, CHAT_COMMAND, generated)
+    _report(options, CHAT_COMMAND, chat.render(chat.measure(_say)))
 
 
 def _gil(options: argparse.Namespace) -> None:
@@ -216,13 +227,36 @@ def _steps(options: argparse.Namespace) -> None:
 
 def _constrained(options: argparse.Namespace) -> None:
     spec = rounds.engine_spec(_plan(options, concurrency=options.concurrency))
-    rates = constrained.measure(spec, options.concurrency, options.rounds, options.seed)
-    _say(constrained.render(rates))
+    run = constrained.measure(spec, options.concurrency, options.rounds, options.seed)
+    _report(options, constrained.COMMAND, constrained.render(run))
+
+
+def _parser(options: argparse.Namespace) -> None:
+    spec = rounds.engine_spec(_plan(options, concurrency=options.concurrency))
+    run = parser_cost.measure(spec, options.concurrency, options.rounds, options.seed)
+    _report(options, parser_cost.COMMAND, parser_cost.render(run))
 
 
 def _embeddings(options: argparse.Namespace) -> None:
     spec = rounds.engine_spec(_plan(options, concurrency=(1,)))
-    _say(embeddings.render(*embeddings.measure(spec, options.rounds, options.seed)))
+    run = embeddings.measure(spec, options.rounds, options.seed)
+    _report(options, embeddings.COMMAND, embeddings.render(run))
+
+
+def _families(options: argparse.Namespace) -> None:
+    runs = []
+    with tempfile.TemporaryDirectory(prefix="llamaweb-bench-") as folder:
+        for number, pace in enumerate(families.PACES):
+            if options.engine in (pace.engine_class, BOTH):
+                plan = pace.plan(rounds=options.rounds, seed=options.seed, threads=options.threads)
+                runs.append(families.measure(pace, plan, Path(folder) / str(number), _say))
+    _report(options, families_report.COMMAND, families_report.render(runs))
+
+
+def _report(options: argparse.Namespace, command: str, generated: str) -> None:
+    _say(f"\n{generated}")
+    if options.write:
+        renew(DOCS, command, generated)
 
 
 if __name__ == "__main__":

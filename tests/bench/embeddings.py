@@ -10,7 +10,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from inference.engine.contract import StepEngine
@@ -20,11 +20,16 @@ from inference.protocol.events import Delta, Finished, Result
 from inference.protocol.params import Limits, SamplingParams
 from inference.protocol.requests import EmbedRequest, TextPrompt
 from inference.protocol.spec import EngineSpec
-from tests.bench.figures import BenchError
+from tests.bench.figures import BenchError, spread
+from tests.bench.headline import headline, shown
+from tests.bench.machine import facts, load_now
+from tests.bench.report import MIN_ROUNDS, QUIET_LOAD
+from tests.bench.verdicts import Bound, judge
 from tests.bench.workloads import chat
 from tests.engine.driving import ask
 from tests.generated import table
 
+COMMAND = "python -m tests.bench embeddings"
 PER_S = 20.0
 MAX_OPEN = 32  # requests that a worker would take from the queue
 NUM_TOKENS = 150
@@ -36,28 +41,46 @@ MS = 1e3
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Of one chat: seconds between tokens, and how many texts became vectors meanwhile."""
+    """Of one chat: seconds between tokens, how many texts became vectors meanwhile, and how long
+    it took."""
 
     gaps_s: tuple[float, ...]
     num_vectors: int
+    wall_s: float
+
+    @property
+    def p95_ms(self) -> float:
+        """The gap that 95 % don't exceed."""
+        return statistics.quantiles(self.gaps_s, n=20, method="inclusive")[-1] * MS
 
 
-def measure(spec: EngineSpec, rounds: int, seed: str) -> tuple[list[Gaps], list[Gaps]]:
-    """(alone, beside vectors), a chat each a round."""
+@dataclass(slots=True)
+class EmbeddingsRun:
+    """What came out, a chat of each side a round."""
+
+    spec: EngineSpec
+    alone: list[Gaps] = field(default_factory=list)
+    beside: list[Gaps] = field(default_factory=list)
+    load: list[float] = field(default_factory=list)
+
+
+def measure(spec: EngineSpec, rounds: int, seed: str) -> EmbeddingsRun:
+    """Write chats alone and beside vectors, in turn."""
     built = build_whole(spec)
     if built.vectors is None or not built.answers:
         raise BenchError("the model has to write answers and make vectors")
     texts = VectorPipeline(built.tokenizer, built.vectors)
-    alone, beside = [], []
+    run = EmbeddingsRun(spec)
     try:
         for number in range(rounds):
             prompt = chat("distinct", seed, number)[0][1]
             tokens = built.tokenizer.tokenize(prompt, add_special=True, parse_special=False)
-            alone.append(_chat(built.engine, tokens, f"a{number}", None))
-            beside.append(_chat(built.engine, tokens, f"b{number}", texts))
+            run.alone.append(_chat(built.engine, tokens, f"a{number}", None))
+            run.beside.append(_chat(built.engine, tokens, f"b{number}", texts))
+            run.load.append(load_now())
     finally:
         built.engine.close()
-    return alone, beside
+    return run
 
 
 def _chat(
@@ -86,28 +109,39 @@ def _chat(
                 at.append(time.monotonic())
             num_vectors += isinstance(item.event, Result)
             is_over = is_over or (item.generation_id == name and isinstance(item.event, Finished))
+    wall_s = time.monotonic() - began_ts
     while engine.has_work:
         engine.step()
     gaps = [after - before for before, after in itertools.pairwise(at)]
-    return Gaps(tuple(gaps[WARM_TOKENS:]), num_vectors)
+    return Gaps(tuple(gaps[WARM_TOKENS:]), num_vectors, wall_s)
 
 
-def render(alone: Sequence[Gaps], beside: Sequence[Gaps]) -> str:
-    """A table of both sides."""
-    rows = []
-    for name, side in (("alone", alone), ("beside vectors", beside)):
-        gaps = [gap for one in side for gap in one.gaps_s]
-        rows.append(
-            [
-                name,
-                f"{statistics.median(gaps) * MS:.1f}",
-                f"{_p95(gaps) * MS:.1f}",
-                f"{max(gaps) * MS:.1f}",
-                str(sum(one.num_vectors for one in side)),
-            ]
-        )
-    return table(["chat", "ITL p50 ms", "p95", "longest", "vectors"], rows)
+def render(run: EmbeddingsRun) -> str:
+    """Both sides, and whether the stalls keep to the setting."""
+    step_ms = run.spec.step_target_ms
+    rows = [_row("alone", run.alone, step_ms), _row("beside vectors", run.beside, step_ms)]
+    head = ["chat", "ITL p50 ms", "p95", "longest", "vectors/s", "setting / p95", "verdict"]
+    above = headline(
+        {**facts(run.spec), "step setting": f"{step_ms:.0f} ms", "asked": f"{PER_S:.0f} vectors/s"},
+        rounds=len(run.load),
+        min_rounds=MIN_ROUNDS,
+        load=run.load,
+        quiet_load=QUIET_LOAD,
+    )
+    return (
+        f"{above}\n\nMedian (least..most) of the rounds, a chat of {NUM_TOKENS} tokens each:\n\n"
+        + table(head, rows)
+    )
 
 
-def _p95(values: Sequence[float]) -> float:
-    return statistics.quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
+def _row(name: str, side: Sequence[Gaps], step_ms: float) -> list[str]:
+    kept = [step_ms / one.p95_ms for one in side]
+    return [
+        name,
+        shown([statistics.median(one.gaps_s) * MS for one in side], 1),
+        shown([one.p95_ms for one in side], 1),
+        shown([max(one.gaps_s) * MS for one in side], 1),
+        shown([one.num_vectors / one.wall_s for one in side], 1),
+        shown(kept, 2),
+        judge(spread(kept), Bound(None, 1.0)),
+    ]

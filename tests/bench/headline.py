@@ -1,0 +1,39 @@
+"""What stands above a table: what the figures depend on, and why they may not count."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from tests.bench.figures import spread
+from tests.generated import table
+
+
+def headline(
+    facts: Mapping[str, str],
+    *,
+    rounds: int,
+    min_rounds: int,
+    load: Sequence[float],
+    quiet_load: float,
+) -> str:
+    """The facts and the load of the machine, and a warning where `min_rounds` weren't run or the
+    load was above `quiet_load`."""
+    of = spread(load)
+    rows = [*facts.items(), ("rounds", str(rounds))]
+    rows.append(("load of the machine", f"{of.median:.1f} ({of.least:.1f}..{of.most:.1f})"))
+    notes = []
+    if rounds < min_rounds:
+        notes.append(f"{rounds} of the {min_rounds} rounds that a comparison needs")
+    if statistics.median(load) > quiet_load:
+        notes.append("the machine wasn't quiet")
+    said = [table(["", ""], [list(row) for row in rows])]
+    if notes:
+        said.append(f"**Provisional: {'; '.join(notes)}.**")
+    return "\n\n".join(said)
+
+
+def shown(values: Sequence[float], digits: int) -> str:
+    """Median and range."""
+    of = spread(values)
+    return f"{of.median:.{digits}f} ({of.least:.{digits}f}..{of.most:.{digits}f})"
