@@ -12,7 +12,7 @@ import numpy as np
 from inference.engine.contract import EngineEvent
 from inference.engine.embedding import EmbeddingBackend, Piece, VectorRequest
 from inference.engine.errors import BackendError, failed_event
-from inference.engine.timings import smooth
+from inference.engine.text_pace import TextPace
 from inference.engine.vectors import Vectors, encoded, normalized
 from inference.protocol.events import Cancelled, CancelledBy, Event, Finished, Result, Usage
 from inference.protocol.results import EmbedResult, RerankResult
@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 MAX_REQUESTS = 64  # held at once; workers take fewer, the queue keeps the rest
 RETRY_S = 1.0
-MIN_BATCH_LEN = 32  # tokens, also of the first batch, which measures the rate
 
 
 @dataclass(eq=False, slots=True)
@@ -61,7 +60,7 @@ class Embedder:
         self._backend = backend
         self._clock = clock or SystemClock()
         self._jobs: deque[_Job] = deque()
-        self._token_s: float | None = None
+        self._pace = TextPace()
 
     @property
     def has_work(self) -> bool:
@@ -105,8 +104,9 @@ class Embedder:
         return False
 
     def step(self, *, target_s: float) -> list[EngineEvent]:
-        """Compute one batch that is to take `target_s`, one text or one piece of it at least."""
-        chosen = self._choose(self._budget(target_s))
+        """Compute one batch that is to take `target_s`, one text or one piece of it at least: it
+        takes longer where a text can't be cut, or where the machine has just become slower."""
+        chosen = self._choose(self._pace.fitting(target_s, most=self._backend.batch_len))
         if not chosen:
             return []
         events = self._compute(chosen)
@@ -119,17 +119,9 @@ class Embedder:
 
     # --- what to compute
 
-    def _budget(self, target_s: float) -> int:
-        """Tokens of the next batch."""
-        if self._token_s is None:
-            return MIN_BATCH_LEN
-        most = self._backend.batch_len
-        fitting = most if self._token_s * most <= target_s else int(target_s / self._token_s)
-        return min(max(fitting, MIN_BATCH_LEN), most)
-
     def _choose(self, budget: int) -> list[tuple[_Job, Piece]]:
         """The next texts, one of each request in turn, all for one task. A text that is longer than
-        a batch comes in pieces, alone."""
+        `budget`, and may be cut, comes in pieces, alone."""
         chosen: list[tuple[_Job, Piece]] = []
         ahead = {id(job): job.next for job in self._jobs}
         left, passed = budget, 0
@@ -139,7 +131,7 @@ class Embedder:
             if chosen and job.request.task != chosen[0][0].request.task:
                 break
             tokens = self._next_text(job, ahead[id(job)])
-            if is_begun or (tokens is not None and len(tokens) > self._backend.batch_len):
+            if is_begun or (tokens is not None and self._is_cut(tokens, budget)):
                 return chosen or [self._long_piece(job, budget)]
             if tokens is None or (chosen and len(tokens) > left):
                 passed += 1
@@ -150,6 +142,9 @@ class Embedder:
                 passed = 0
             self._jobs.rotate(-1)
         return chosen
+
+    def _is_cut(self, tokens: tuple[int, ...], budget: int) -> bool:
+        return self._backend.info.in_pieces and len(tokens) > budget
 
     def _long_piece(self, job: _Job, budget: int) -> tuple[_Job, Piece]:
         """Of the first job, whose turn is over with its text."""
@@ -170,8 +165,7 @@ class Embedder:
         stats.embed_tokens += num_tokens
         stats.embed_s += elapsed_s
         stats.embed_longest_s = max(stats.embed_longest_s, elapsed_s)
-        if num_tokens >= MIN_BATCH_LEN or self._token_s is None:
-            self._token_s = smooth(self._token_s, elapsed_s / num_tokens)
+        self._pace.observe(num_tokens, elapsed_s)
 
     # --- ends
 
@@ -224,7 +218,12 @@ def _by_job(chosen: Sequence[tuple[_Job, Piece]]) -> list[list[tuple[_Job, Piece
 
 
 def _piece_of(job: _Job, budget: int) -> Piece:
-    tokens = job.request.inputs[job.next][job.done_len : job.done_len + budget]
+    """The next piece of the text that is begun; its pieces are about alike, so that none is a crumb
+    which takes a batch of its own."""
+    rest = len(job.request.inputs[job.next]) - job.done_len
+    num_pieces = -(-rest // budget)
+    end = job.done_len + -(-rest // num_pieces)
+    tokens = job.request.inputs[job.next][job.done_len : end]
     is_last = job.done_len + len(tokens) == len(job.request.inputs[job.next])
     return Piece(tokens, job.done_len, is_last)
 

@@ -13,8 +13,9 @@ from inference.engine.embedder import Embedder
 from inference.engine.embedding import VectorRequest
 from inference.engine.engine import Engine
 from inference.engine.stats import EngineStats
-from inference.engine.timings import smooth
+from inference.engine.text_pace import Estimate
 from inference.protocol.events import CancelledBy
+from llamaweb.lib.clock import Clock, SystemClock
 from llamaweb.lib.errors import WrongModelError
 
 Work: TypeAlias = SequenceRequest | VectorRequest
@@ -26,14 +27,22 @@ class JointEngine:
 
     While answers are being written, a batch of vectors comes before every second step at most,
     and that step reads no prompts. So what a reader waits for between two tokens is one batch of
-    vectors and one of tokens, or one with prompts, and either keeps to `step_target_s`.
+    vectors and one of tokens, or one with prompts, and either keeps to `step_target_s`: both are
+    sized by what they took so far, a batch of vectors also by how far that strays.
     """
 
-    def __init__(self, answers: Engine, embedder: Embedder, config: EngineConfig) -> None:
+    def __init__(
+        self,
+        answers: Engine,
+        embedder: Embedder,
+        config: EngineConfig,
+        clock: Clock | None = None,
+    ) -> None:
         self._answers = answers
         self._embedder = embedder
         self._target_s = config.step_target_s
-        self._decode_s = 0.0  # a step without prompts
+        self._clock = clock or SystemClock()
+        self._decode = Estimate()  # a whole step without prompts
         self._is_embeddings_turn = True
 
     @property
@@ -93,14 +102,15 @@ class JointEngine:
         self._is_embeddings_turn = not is_turn
         if not is_turn:
             return self._write(prompts=True)
-        found = self._embedder.step(target_s=self._target_s - self._decode_s)
+        found = self._embedder.step(target_s=max(0.0, self._target_s - self._decode.most_s))
         return [*found, *self._write(prompts=False)]
 
     def _write(self, *, prompts: bool) -> list[EngineEvent]:
+        started_ts = self._clock.monotonic()
         events = self._answers.step(prompts=prompts)
         record = self._answers.last_step
         if record.num_decode and not record.num_prompt:
-            self._decode_s = smooth(self._decode_s or None, record.elapsed_s)
+            self._decode.observe(self._clock.monotonic() - started_ts)
         return events
 
     def stats(self) -> Mapping[str, float | int]:

@@ -1,8 +1,8 @@
 """A model's second context, for vectors and scores. Only files named llama_* import `llama_cpp`.
 
 llama.cpp pools the tokens of a text within one micro-batch, and computes texts that look both ways
-in one, so a batch is one here. Only where each token sees what is before it, and the last one
-speaks for all, may a text come in pieces.
+in one, so a batch is one here. Where each token sees only what is before it a text may come in
+pieces: the last token speaks for all then, or they are pooled here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import llama_cpp
 import numpy as np
 
 from inference.engine.contract import Task
-from inference.engine.embedding import EmbeddingInfo, Piece, Pooling
+from inference.engine.embedding import EmbeddingInfo, Piece
 from inference.engine.errors import BackendError
 from inference.engine.llama_load import context_len, flash_type, metadata, num_threads
 from inference.engine.nested import is_nested
+from inference.engine.pooling import TokenPool
 from inference.engine.vectors import Vectors
 from inference.protocol.spec import EngineSpec
+from inference.protocol.vectors import Pooling
 from llamaweb.lib.errors import FailedError
 
 POOLINGS: Final[tuple[Pooling, ...]] = ("none", "mean", "cls", "last", "rank")  # as numbered there
@@ -67,6 +69,8 @@ class LlamaEmbedding:
         self.max_texts = _max_texts(model, self.batch_len)
         self.info = _info(model, spec, batch_len=self.batch_len, num_cells=self._num_cells)
         self._rows = _Rows(self.batch_len)
+        self._pool = TokenPool(is_mean=self.info.pooling == "mean")
+        self._gets_tokens = _context_pooling(model, spec) == "none"
 
     def compute(self, pieces: Sequence[Piece], task: Task) -> list[Vectors]:
         """See `EmbeddingBackend`; a model has one task, whatever `task` says.
@@ -85,11 +89,11 @@ class LlamaEmbedding:
         code = llama_cpp.llama_decode(context, self._rows.fill(pieces))
         if code != 0:
             raise BackendError(f"llama_decode of texts: {code}")
-        if self.info.pooling == "none":
-            return self._token_vectors(pieces)
+        if self._gets_tokens:
+            return self._pooled(pieces)
         width = self.info.dimensions
         return [
-            self._read(llama_cpp.llama_get_embeddings_seq(context, seq_id), width)
+            _rows_at(llama_cpp.llama_get_embeddings_seq(context, seq_id), 1, width).copy()
             if piece.is_last
             else np.empty((0, width), np.float32)
             for seq_id, piece in enumerate(pieces)
@@ -118,7 +122,7 @@ class LlamaEmbedding:
             raise BackendError("there is nothing to compute")
         if sum(lengths) > self.batch_len or ends > self.info.max_input_len:
             raise BackendError("the batch is larger than the context allows")
-        if is_cut and (len(pieces) > 1 or self.info.max_input_len <= self.batch_len):
+        if is_cut and (len(pieces) > 1 or not self.info.in_pieces):
             raise BackendError("these texts can't come in pieces")
 
     def _note_node(self, _data: Any) -> bool:
@@ -146,30 +150,20 @@ class LlamaEmbedding:
             raise
         self._memory = llama_cpp.llama_get_memory(self._context)
 
-    def _token_vectors(self, pieces: Sequence[Piece]) -> list[Vectors]:
-        found, first = [], 0
-        for piece in pieces:
-            rows = range(first, first + len(piece.tokens))
-            found.append(
-                np.concatenate(
-                    [
-                        self._read(
-                            llama_cpp.llama_get_embeddings_ith(self._context, row),
-                            self.info.dimensions,
-                        )
-                        for row in rows
-                    ]
-                )
-            )
-            first = rows.stop
-        return found
+    def _pooled(self, pieces: Sequence[Piece]) -> list[Vectors]:
+        """Of the tokens' vectors, which stand in the order of the batch."""
+        lengths = [len(piece.tokens) for piece in pieces]
+        found = llama_cpp.llama_get_embeddings(self._context)
+        rows = _rows_at(found, sum(lengths), self.info.dimensions)
+        parts = np.split(rows, np.cumsum(lengths)[:-1])
+        return [self._pool.take(piece, part) for piece, part in zip(pieces, parts, strict=True)]
 
-    @staticmethod
-    def _read(pointer: Any, width: int) -> Vectors:
-        """A copy of one row: the next batch overwrites it."""
-        if not pointer:
-            raise BackendError("there are no vectors")
-        return np.ctypeslib.as_array(pointer, (width,)).astype(np.float32).reshape(1, width)
+
+def _rows_at(pointer: Any, num: int, width: int) -> Vectors:
+    """Vectors in llama.cpp's buffer, which the next batch overwrites."""
+    if not pointer:
+        raise BackendError("there are no vectors")
+    return np.ctypeslib.as_array(pointer, (num, width))
 
 
 class _Rows:
@@ -205,8 +199,10 @@ class _Rows:
         return self._batch
 
 
-def embeds_only(model: Any) -> bool:
+def embeds_only(model: Any, spec: EngineSpec) -> bool:
     """Whether a model was made for vectors or scores; it writes no answers then."""
+    if spec.pooling == "rank":
+        return True
     name = metadata(model, "general.architecture") or ""
     if "bert" in name or name in ENCODERS:
         return True
@@ -222,19 +218,34 @@ def _stated_pooling(model: Any) -> Pooling | None:
 
 
 def _pooling(model: Any, spec: EngineSpec) -> Pooling:
-    """Rank is never chosen for a model without a head for it: its scores would be noise."""
-    stated = _stated_pooling(model)
-    if stated == "rank" or spec.pooling == "auto" or spec.pooling == "rank":
-        return stated or "mean"
+    """A model without a head for it would rank by noise: whoever asks for that has looked."""
+    if spec.pooling == "auto":
+        return _stated_pooling(model) or "mean"
     return spec.pooling
 
 
-def _reads_on(model: Any, spec: EngineSpec) -> bool:
-    """Whether a text may come in pieces: the last token has seen all others."""
+def _looks_back(model: Any) -> bool:
+    """Whether each token sees what is before it, and nothing else."""
     name = metadata(model, "general.architecture") or ""
-    looks_back = not ("bert" in name or name in ENCODERS)
-    is_causal = looks_back and metadata(model, f"{name}.attention.causal") != "false"
-    return is_causal and _pooling(model, spec) in ("last", "rank")
+    is_encoder = "bert" in name or name in ENCODERS or llama_cpp.llama_model_has_encoder(model)
+    return not is_encoder and metadata(model, f"{name}.attention.causal") != "false"
+
+
+def _in_pieces(model: Any, spec: EngineSpec) -> bool:
+    """Whether a text may come in pieces; nobody wants the vector of a first token that has seen
+    nothing."""
+    return _looks_back(model) and _pooling(model, spec) != "cls"
+
+
+def _reads_on(model: Any, spec: EngineSpec) -> bool:
+    """Whether a text may be longer than a batch."""
+    return _looks_back(model) and _pooling(model, spec) in ("last", "rank")
+
+
+def _context_pooling(model: Any, spec: EngineSpec) -> Pooling:
+    """What llama.cpp does: it can't pool what comes in pieces."""
+    pooling = _pooling(model, spec)
+    return "none" if pooling == "mean" and _looks_back(model) else pooling
 
 
 def _lengths(model: Any, spec: EngineSpec) -> tuple[int, int]:
@@ -242,7 +253,7 @@ def _lengths(model: Any, spec: EngineSpec) -> tuple[int, int]:
     batch_len = min(spec.ubatch_len, spec.batch_len)
     if _reads_on(model, spec):
         return batch_len, max(batch_len, context_len(model, spec))
-    if embeds_only(model):
+    if embeds_only(model, spec):
         trained = int(llama_cpp.llama_model_n_ctx_train(model))
         vocab_len = int(llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model)))
         fitting = DEFAULT_OUTPUT_BYTES // (4 * vocab_len)
@@ -280,6 +291,8 @@ def _info(model: Any, spec: EngineSpec, *, batch_len: int, num_cells: int) -> Em
         is_nested=is_nested(
             metadata(model, "general.architecture") or "", metadata(model, "general.name") or ""
         ),
+        norm=spec.vector_norm,
+        in_pieces=_in_pieces(model, spec),
     )
 
 
@@ -307,7 +320,7 @@ def _make_context(model: Any, spec: EngineSpec, batch_len: int, num_cells: int) 
     params.flash_attn_type = flash_type(model, spec)
     params.kv_unified = True  # else texts of different lengths wouldn't share a micro-batch
     params.embeddings = True
-    params.pooling_type = POOLINGS.index(_pooling(model, spec))
+    params.pooling_type = POOLINGS.index(_context_pooling(model, spec))
     params.no_perf = True
     context = llama_cpp.llama_init_from_model(model, params)
     if not context:

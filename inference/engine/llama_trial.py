@@ -29,7 +29,7 @@ def run_trial(order: TrialOrder) -> TrialReport:
     """
     init_library()
     model = load_model(order.spec)
-    if embeds_only(model):
+    if embeds_only(model, order.spec):
         return _try_vectors(model, order.spec)
     meter = LlamaMeter(model, order.spec)
     try:

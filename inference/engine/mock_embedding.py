@@ -42,7 +42,10 @@ class MockEmbedding:
             ranks=spec.mock.only != "embedding",
             between=BETWEEN,
             is_nested=True,
+            norm=spec.vector_norm,
+            in_pieces=True,
         )
+        self._begun: tuple[int, ...] = ()  # of a text that comes in pieces
         random = np.random.Generator(np.random.PCG64(1))
         self._by_token = random.standard_normal((VOCAB_LEN, DIMENSIONS)).astype(np.float32)
 
@@ -55,15 +58,22 @@ class MockEmbedding:
             self._sleep(min(num_tokens * self._spec.prefill_ms_per_token / 1e3, MAX_SLEEP_S))
         self.batches.append(tuple(pieces))
         limit = self._spec.fail_after
-        if limit and any(len(piece.tokens) > limit for piece in pieces):
+        if limit and any(piece.start + len(piece.tokens) > limit for piece in pieces):
             raise BackendError("the script fails here")
-        return [self._scores(p) if task == "rerank" else self._vectors(p) for p in pieces]
+        return [self._take(piece, task) for piece in pieces]
 
     def close(self) -> None:
         """Nothing to free."""
 
-    def _vectors(self, piece: Piece) -> Vectors:
-        rows: Vectors = self._by_token[list(piece.tokens)]
+    def _take(self, piece: Piece, task: Task) -> Vectors:
+        tokens = (*self._begun, *piece.tokens) if piece.start else piece.tokens
+        self._begun = () if piece.is_last else tokens
+        if not piece.is_last:
+            return np.empty((0, DIMENSIONS), np.float32)
+        return self._scores(tokens) if task == "rerank" else self._vectors(tokens)
+
+    def _vectors(self, tokens: tuple[int, ...]) -> Vectors:
+        rows: Vectors = self._by_token[list(tokens)]
         if self.info.pooling == "none":
             return rows
         if self.info.pooling == "mean":
@@ -72,8 +82,8 @@ class MockEmbedding:
         return rows[:1] if self.info.pooling == "cls" else rows[-1:]
 
     @staticmethod
-    def _scores(piece: Piece) -> Vectors:
-        cut = piece.tokens.index(BETWEEN[0]) if BETWEEN[0] in piece.tokens else 0
-        query, document = set(piece.tokens[:cut]), set(piece.tokens[cut + 1 :])
+    def _scores(tokens: tuple[int, ...]) -> Vectors:
+        cut = tokens.index(BETWEEN[0]) if BETWEEN[0] in tokens else 0
+        query, document = set(tokens[:cut]), set(tokens[cut + 1 :])
         both, either = len(query & document), len(query | document)
         return np.array([[both / either if either else 0.0]], np.float32)

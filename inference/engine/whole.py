@@ -66,7 +66,7 @@ def _llama(spec: EngineSpec, on_load: OnLoad) -> Built:
     model = load_model(spec, on_load)
     governor = thread_governor(spec, num_threads(spec))
     threads = None if governor is None else lambda: governor.num_threads
-    if not embeds_only(model):
+    if not embeds_only(model, spec):
         engine, tokenizer = llama_engine(spec, model, on_load, governor)
         return _both(spec, engine, tokenizer, LlamaEmbedding(model, spec, threads=threads))
     vectors = LlamaEmbedding(model, spec, threads=threads, owns_model=True)

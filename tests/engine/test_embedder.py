@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.engine.contract import EngineEvent, Task
-from inference.engine.embedder import MAX_REQUESTS, MIN_BATCH_LEN, Embedder
+from inference.engine.embedder import MAX_REQUESTS, Embedder
 from inference.engine.embedding import EmbeddingInfo, Piece, VectorRequest
 from inference.engine.errors import BackendError
+from inference.engine.text_pace import FIRST_LEN, LEAST_LEN
 from inference.engine.vectors import Vectors, decoded
 from inference.protocol.events import Cancelled, Failed, Finished, Result, is_terminal
 from inference.protocol.results import EmbedResult, RerankResult
@@ -31,8 +32,15 @@ class Recorder:
     progress = 0
     batch_len = BATCH_LEN
 
-    def __init__(self, clock: ManualClock | None = None, max_input_len: int = BATCH_LEN) -> None:
-        self.info = EmbeddingInfo("mean", 3, max_input_len, ranks=True)
+    def __init__(
+        self,
+        clock: ManualClock | None = None,
+        max_input_len: int = BATCH_LEN,
+        *,
+        in_pieces: bool = False,
+    ) -> None:
+        in_pieces = in_pieces or max_input_len > BATCH_LEN
+        self.info = EmbeddingInfo("mean", 3, max_input_len, ranks=True, in_pieces=in_pieces)
         self.batches: list[tuple[tuple[Piece, ...], Task]] = []
         self.token_s = 0.0
         self.fault: Callable[[Sequence[Piece]], None] = lambda pieces: None
@@ -93,10 +101,14 @@ def rows(result: Any) -> list[list[float]]:
 
 @given(
     asked=st.lists(st.lists(st.integers(1, BATCH_LEN), min_size=1, max_size=9), max_size=6),
-    target_s=st.sampled_from([0.0, 1e9]),
+    target_s=st.sampled_from([0.0, 0.2, 1e9]),
+    in_pieces=st.booleans(),
 )
-def test_everybody_gets_their_own(asked: list[list[int]], target_s: float) -> None:
-    embedder = Embedder(Recorder(), ManualClock())
+def test_everybody_gets_their_own(asked: list[list[int]], target_s: float, in_pieces: bool) -> None:
+    clock = ManualClock()
+    backend = Recorder(clock, in_pieces=in_pieces)
+    backend.token_s = 0.01
+    embedder = Embedder(backend, clock)
     for index, lengths in enumerate(asked):
         embedder.add(request(str(index), *lengths, first=100 * index))
     events = run(embedder, target_s)
@@ -141,12 +153,44 @@ def test_a_batch_keeps_to_its_time_once_the_rate_is_known() -> None:
     embedder.add(request("e", *[4] * 40))
     run(embedder, target_s=0.4)
     sizes = [sum(len(p.tokens) for p in pieces) for pieces, _ in backend.batches]
-    assert sizes[0] <= MIN_BATCH_LEN
+    assert sizes[0] <= FIRST_LEN
     assert max(sizes) <= 40
     backend.batches.clear()
     embedder.add(request("one", 60))
     run(embedder, target_s=0.01)  # a text that looks both ways can't be cut
     assert [len(pieces) for pieces, _ in backend.batches] == [1]
+
+
+def test_a_text_that_may_be_cut_keeps_to_the_time_too() -> None:
+    clock = ManualClock()
+    backend = Recorder(clock, in_pieces=True)
+    backend.token_s = 0.01
+    embedder = Embedder(backend, clock)
+    embedder.add(request("first", FIRST_LEN))
+    run(embedder)  # measures
+    backend.batches.clear()
+    embedder.add(request("cut", 60, 21))
+    events = run(embedder, target_s=0.205)
+    assert rows(result_of(events, "cut")) == [[0, 60, 0], [1, 21, 1]]
+    # Alike, so that no batch has to do with a single token.
+    assert [len(p.tokens) for pieces, _ in backend.batches for p in pieces] == [20, 20, 20, 11, 10]
+
+
+@pytest.mark.parametrize("token_s", [0.02, 0.5])
+def test_a_machine_that_becomes_slower_gets_smaller_batches(token_s: float) -> None:
+    clock = ManualClock()
+    backend = Recorder(clock, in_pieces=True)
+    backend.token_s = 0.001
+    embedder = Embedder(backend, clock)
+    embedder.add(request("fast", *[10] * 20))
+    run(embedder, target_s=0.2)
+    backend.token_s = token_s
+    backend.batches.clear()
+    embedder.add(request("slow", *[10] * 40))
+    run(embedder, target_s=0.2)
+    sizes = [sum(len(p.tokens) for p in pieces) for pieces, _ in backend.batches]
+    assert sizes[0] > 0.2 / token_s  # nobody could know
+    assert max(sizes[3:]) <= max(0.2 / token_s, LEAST_LEN)
 
 
 def test_a_long_text_comes_in_pieces_alone_and_in_order() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 
 import pytest
 
@@ -12,6 +13,7 @@ from inference.engine.embedder import Embedder
 from inference.engine.embedding import VectorRequest
 from inference.engine.joint import JointEngine, VectorEngine
 from inference.engine.mock_embedding import MockEmbedding
+from inference.engine.text_pace import LEAST_LEN
 from inference.protocol.events import Cancelled, Delta, Finished, Result, is_terminal
 from inference.protocol.params import Limits
 from inference.protocol.spec import EngineSpec, MockSpec
@@ -63,6 +65,84 @@ class Both:
 
 def vectors(name: str, *lengths: int) -> VectorRequest:
     return VectorRequest(name, tuple((65,) * n for n in lengths), dimensions=64)
+
+
+class Timed:
+    """A joint engine on a clock that goes on by what its batches cost, and the gaps between the
+    tokens of a chat that is written beside it."""
+
+    def __init__(self, *, token_s: float, decode_s: float, noise: float = 0.0) -> None:
+        self.clock = ManualClock()
+        self.token_s = token_s
+        self.decode_s = decode_s
+        self._noise = noise
+        self._random = random.Random(7)
+        answers = make_engine("x" * 300, clock=self.clock, ubatch_len=512, batch_len=512)
+        backend_of(answers).fault = self._spend_on_tokens
+        spec = EngineSpec("m", "e", "", "", engine_class="mock", mock=MockSpec())
+        backend = MockEmbedding(spec)
+        compute = backend.compute
+
+        def spend_on_texts(pieces, task):  # type: ignore[no-untyped-def]
+            self._spend(self.token_s * sum(len(piece.tokens) for piece in pieces))
+            return compute(pieces, task)
+
+        backend.compute = spend_on_texts  # type: ignore[method-assign]
+        embedder = Embedder(backend, self.clock)
+        self.engine = JointEngine(answers, embedder, EngineConfig(), self.clock)
+        self.num_vectors = 0
+
+    def _spend_on_tokens(self, batch: Batch) -> None:
+        self._spend(self.decode_s)
+
+    def _spend(self, seconds: float) -> None:
+        self.clock.advance(seconds * self._random.uniform(1 - self._noise, 1 + self._noise))
+
+    def gaps(self, text_len: int) -> list[float]:
+        """Seconds between tokens while texts of that length never run out, but for the first ones,
+        when nothing was measured yet."""
+        self.engine.add(ask("chat", "hello", limits=Limits(max_tokens=300)))
+        at: list[float] = []
+        names = itertools.count()
+        for _ in range(MAX_STEPS):
+            while self.engine.stats()["embed_waiting"] < 16:
+                self.engine.add(vectors(f"v{next(names)}", text_len))
+            for item in self.engine.step():
+                self.num_vectors += isinstance(item.event, Result)
+                if item.generation_id == "chat" and isinstance(item.event, Delta):
+                    at.append(self.clock.monotonic())
+                if item.generation_id == "chat" and is_terminal(item.event):
+                    return [after - before for before, after in itertools.pairwise(at)][30:]
+        raise AssertionError("the chat doesn't end")
+
+
+STALL_S = EngineConfig().step_target_s
+CLOCK_S = 1e-6  # what sums of floats are off
+
+
+@pytest.mark.parametrize("text_len", [20, 70, 500])
+@pytest.mark.parametrize("token_s", [0.0004, 0.003, 0.01])
+def test_no_text_makes_a_stall_above_the_setting(token_s: float, text_len: int) -> None:
+    timed = Timed(token_s=token_s, decode_s=0.02)
+    gaps = timed.gaps(text_len)
+    assert max(gaps) <= STALL_S + CLOCK_S
+    assert max(gaps) > STALL_S / 3  # they take what they may
+    assert timed.num_vectors >= 5
+
+
+@pytest.mark.parametrize("text_len", [20, 500])
+def test_a_machine_that_is_shared_keeps_to_the_setting_nearly_always(text_len: int) -> None:
+    timed = Timed(token_s=0.003, decode_s=0.03, noise=0.5)
+    gaps = sorted(timed.gaps(text_len))
+    assert gaps[int(0.95 * len(gaps))] <= STALL_S + CLOCK_S
+    assert timed.num_vectors >= 5
+
+
+def test_where_tokens_alone_take_all_the_time_vectors_still_get_on() -> None:
+    timed = Timed(token_s=0.01, decode_s=2 * STALL_S)
+    gaps = timed.gaps(100)
+    assert max(gaps) <= 2 * STALL_S + 0.01 * LEAST_LEN + CLOCK_S
+    assert timed.num_vectors >= 5
 
 
 def text_of(events: list[object], name: str) -> str:

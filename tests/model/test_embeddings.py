@@ -26,7 +26,17 @@ from inference.protocol.results import EmbedResult, RerankResult, UtilityResult
 from inference.protocol.spec import EngineSpec
 from inference.protocol.trial import TrialOrder, TrialReport
 from llamaweb.lib.errors import FailedError, InvalidError, TooLongError, WrongModelError
-from tests.minilm import find_minilm, find_reranker, forward, head, score, token_ids, unit, weights
+from tests.minilm import (
+    find_minilm,
+    find_reranker,
+    forward,
+    head,
+    score,
+    token_ids,
+    unit,
+    weights,
+    write,
+)
 from tests.model.conftest import AskChat, starter_spec
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(240)]
@@ -222,6 +232,23 @@ def test_scores_are_those_of_the_head(reranker: Model) -> None:
     assert order == sorted(range(len(TEXTS)), key=lambda i: expected[i])
 
 
+def test_a_head_that_the_file_does_not_ask_for_rates_where_somebody_does(tmp_path: Path) -> None:
+    matrices = weights() | head()
+    write(tmp_path / "m.gguf", matrices, pooling="mean")
+    for model in loaded(tmp_path / "m.gguf", pooling="rank"):
+        assert (model.info.ranks, model.info.embeds) == (True, False)
+        result = model.ask(RerankRequest("r", "m", "u", 0, 0, query=QUERY, documents=TEXTS[:2]))
+        assert isinstance(result, RerankResult)
+        expected = [score(matrices, token_ids(QUERY, text)) for text in TEXTS[:2]]
+        assert result.scores == pytest.approx(expected, abs=5e-3)
+
+
+def test_vectors_are_divided_as_the_model_is_set_up() -> None:
+    for model in loaded(find_minilm(), vector_norm=1):
+        (found,) = model.embed(TEXTS[0])
+        assert float(np.abs(found).sum()) == pytest.approx(1.0, abs=1e-4)
+
+
 def test_pairs_are_laid_out_as_the_model_learned_them(reranker: Model) -> None:
     request = reranker.prepare(
         RerankRequest("r", "m", "u", 0, 0, query=QUERY, documents=(TEXTS[1], "[SEP]"))
@@ -358,6 +385,29 @@ def test_a_text_in_pieces_is_the_text_at_once() -> None:
         model.engine.close()
     for one, other in zip(found[32], found[256], strict=True):
         assert float(one @ other) > 0.999
+
+
+def test_a_mean_is_that_of_llama_cpp_however_the_text_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = Path(starter_spec().model_path)
+    text, other = tuple(range(100, 160)), tuple(range(300, 309))
+    ours = embedding_of(path)
+    assert ours.info.in_pieces
+    (alone,) = ours.compute([Piece(text)], "embed")
+    together, short = ours.compute([Piece(text), Piece(other)], "embed")
+    (begun,) = ours.compute([Piece(text[:25], 0, is_last=False)], "embed")
+    assert begun.shape == (0, ours.info.dimensions)
+    (cut,) = ours.compute([Piece(text[25:], 25)], "embed")
+    ours.close()
+    monkeypatch.setattr("inference.engine.llama_embedding._context_pooling", lambda *_: "mean")
+    theirs = embedding_of(path)
+    expected, expected_short = theirs.compute([Piece(text), Piece(other)], "embed")
+    theirs.close()
+    for found in (alone, together, cut):
+        assert float(unit(found[0]) @ unit(expected[0])) > 0.999
+    assert np.allclose(together, expected, atol=1e-3 * np.abs(expected).max())
+    assert np.allclose(short, expected_short, atol=1e-3 * np.abs(expected_short).max())
 
 
 @pytest.mark.parametrize("find", [find_minilm, find_reranker])
