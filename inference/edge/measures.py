@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from inference.edge.steps import Prefill
+from inference.edge.steps import Begin, Piece, Prefill, Step
 from inference.protocol.events import Timings, TokenLogprobs, TokenProb, Usage
 
 Body: TypeAlias = dict[str, Any]
@@ -39,6 +39,29 @@ def timings_body(usage: Usage, timings: Timings) -> Body:
         "predicted_per_token_ms": _ratio(predicted_ms, steps),
         "predicted_per_second": _ratio(steps * MS_PER_S, predicted_ms),
     }
+
+
+class TokenTimes:
+    """The `timings` of a generation's pieces, where they are wanted."""
+
+    def __init__(self) -> None:
+        self._begin = Begin()
+        self._num_tokens = 0
+
+    def see(self, step: Step) -> None:
+        """Count what a step says, before its chunk is made."""
+        if isinstance(step, Begin):
+            self._begin = step
+        elif isinstance(step, Piece):
+            self._num_tokens += len(step.token_ids)
+
+    def fields(self, piece: Piece) -> Body:
+        """What its chunk has more; nothing where the times aren't known."""
+        if piece.timings is None:
+            return {}
+        begin = self._begin
+        usage = Usage(begin.prompt_tokens, self._num_tokens, begin.cached_tokens)
+        return {"timings": timings_body(usage, piece.timings)}
 
 
 def progress_body(step: Prefill) -> Body:

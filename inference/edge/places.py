@@ -147,6 +147,7 @@ def split(delta: Delta, num_atoms: int, num_ids: int, num_logprobs: int) -> tupl
         kind=delta.kind,
         logprobs=delta.logprobs[:num_logprobs],
         call=head_call,
+        timings=delta.timings,
     )
     rest = Delta(
         delta.text[num_atoms:],
@@ -154,5 +155,6 @@ def split(delta: Delta, num_atoms: int, num_ids: int, num_logprobs: int) -> tupl
         kind=delta.kind,
         logprobs=delta.logprobs[num_logprobs:],
         call=rest_call,
+        timings=delta.timings,
     )
     return head, rest

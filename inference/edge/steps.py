@@ -56,13 +56,14 @@ class Prefill:
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Text with its tokens and their log probabilities; empty only where `call` says something:
-    where a tool call begins or ends."""
+    where a tool call begins or ends. `timings`: up to here, if they are wanted."""
 
     kind: DeltaKind
     text: str
     logprobs: tuple[TokenLogprobs, ...] = ()
     call: CallRef | None = None
     token_ids: tuple[int, ...] = ()
+    timings: Timings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ class Steps:
             logprobs, self._held_logprobs = tuple(self._held_logprobs), []
         token_ids, self._held_ids = tuple(self._held_ids), []
         self._sent.add(Delta(delta.text, (), kind=delta.kind, call=delta.call))
-        return Piece(delta.kind, delta.text, logprobs, delta.call, token_ids)
+        return Piece(delta.kind, delta.text, logprobs, delta.call, token_ids, delta.timings)
 
 
 def _rest_of(whole: Snapshot, sent: Snapshot) -> list[Delta] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from inference.engine.constraints import ConstraintError
 from inference.engine.contract import EngineEvent
 from inference.engine.prompt_cache import PromptCache
@@ -50,6 +52,8 @@ class Roster:
 
     def emit(self, sequence: Sequence, event: Event) -> None:
         """What the next `take_events` returns."""
+        if isinstance(event, Delta) and sequence.request.sampling.timings_per_token:
+            event = replace(event, timings=sequence.clock.timings(self._clock.monotonic()))
         self._events.append(EngineEvent(sequence.request.generation_id, event))
 
     def take_events(self) -> list[EngineEvent]:

@@ -186,8 +186,12 @@ def decode_request(text: str | bytes) -> requests.EngineRequest:
 
 def encode_event(event: events.Event) -> str:
     """JSON text of an event."""
-    if type(event) is events.Delta and event.kind == "content" and not event.logprobs:
-        # One a token: the short way to the same text.
+    if (
+        type(event) is events.Delta
+        and event.kind == "content"
+        and not event.logprobs
+        and event.timings is None
+    ):  # one a token: the short way to the same text
         ids = ",".join(map(str, event.token_ids))
         draws = f',"draws":{event.draws}' if event.draws else ""
         return f'{{"t":"Delta","text":{_quote(event.text)},"token_ids":[{ids}]{draws}}}'

@@ -107,6 +107,7 @@ class Delta:
     that replaying all ids rebuilds the exact state; they are never shown to clients. `draws`:
     random numbers drawn for these tokens. `text` of a "tool_call" are more of its arguments, JSON
     text; `call` says which call. Calls never overlap, and the first delta of one may be empty.
+    `timings`: up to here, where the request asks for them.
     """
 
     text: str
@@ -115,6 +116,7 @@ class Delta:
     kind: DeltaKind = "content"
     logprobs: tuple[TokenLogprobs, ...] = ()
     call: CallRef | None = None
+    timings: Timings | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class SamplingParams:
     pairs, a bias of `-inf` is written as `None`; `logit_bias_texts` the same for every token of a
     text; biases of one token add up. `samplers` names the chain's order; `None` is the default
     order. `num_probs` asks for that many candidates with each token: of the raw logits, or with
-    `post_sampling_probs` of what the chain left.
+    `post_sampling_probs` of what the chain left; `timings_per_token` for the time up to it.
     """
 
     temperature: float | None = None
@@ -92,6 +92,7 @@ class SamplingParams:
     ignore_eos: bool = False
     num_probs: int = 0
     post_sampling_probs: bool = False
+    timings_per_token: bool = False
     grammar: Grammar | None = None
 
 

@@ -257,6 +257,7 @@ def merge(events: Sequence[Event]) -> list[Event]:
                 kind=shown.kind,
                 logprobs=last.logprobs + event.logprobs,
                 call=_one_call(last.call, event.call),
+                timings=event.timings or last.timings,
             )
         elif isinstance(event, Progress) and isinstance(last, Progress):
             out[-1] = event

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from inference.engine.engine import Engine
 from inference.engine.factory import build_engine
 from inference.engine.mock_backend import MockBackend
 from inference.engine.trace import Trace
+from inference.protocol.events import Delta, Finished
 from inference.protocol.params import Limits
 from inference.protocol.spec import EngineSpec, MockSpec
 from llamaweb.lib.clock import ManualClock
 from llamaweb.lib.errors import InvalidError
-from tests.engine.driving import ask, backend_of, make_engine, run, run_one
+from tests.engine.driving import GREEDY, ask, backend_of, make_engine, run, run_one
 
 SECRET = "the secret prompt"
 
@@ -48,6 +50,20 @@ def test_steps_rows_passes_and_times() -> None:
     assert stats["decode_step_s"] == pytest.approx(0.01 * stats["decode_steps"])
     assert stats["longest_step_s"] == pytest.approx(0.01)
     assert stats["decode_ubatches"] == stats["decode_steps"] > 0
+
+
+def test_each_token_tells_the_time_up_to_it_where_that_is_asked() -> None:
+    engine, _ = timed_engine()
+    sampling = replace(GREEDY, timings_per_token=True)
+    found = run_one(engine, ask("a", "hello", sampling=sampling, limits=Limits(max_tokens=3)))
+    told = [event.timings for event in found if isinstance(event, Delta)]
+    end = found[-1]
+    assert isinstance(end, Finished)
+    assert [each and each.decode_ms for each in told] == pytest.approx([0.0, 10.0, 20.0])
+    assert {each and each.prefill_ms for each in told} == {end.timings.prefill_ms}
+    assert told[-1] == end.timings
+    plain = run_one(engine, ask("b", "hello", limits=Limits(max_tokens=3)))
+    assert [event.timings for event in plain if isinstance(event, Delta)] == [None] * 3
 
 
 def test_hits_are_counted_by_tier() -> None:

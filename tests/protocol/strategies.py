@@ -51,6 +51,7 @@ prob = st.builds(
     TokenProb, number, st.lists(st.integers(0, 255), max_size=4).map(tuple), st.floats(-99, 0)
 )
 logprobs = st.builds(TokenLogprobs, prob, st.lists(prob, max_size=2).map(tuple))
+timings = st.builds(Timings, ratio, ratio, ratio)
 deltas = st.builds(
     Delta,
     text,
@@ -58,6 +59,7 @@ deltas = st.builds(
     st.integers(0, 3),
     st.sampled_from(["content", "reasoning"]),
     st.lists(logprobs, max_size=2).map(tuple),
+    timings=st.none() | timings,
 ) | st.builds(
     Delta,
     text,
@@ -72,7 +74,7 @@ terminals = st.one_of(
         Finished,
         st.sampled_from(["stop", "length", "tool_calls"]),
         usage,
-        st.builds(Timings, ratio, ratio, ratio),
+        timings,
         st.none() | text,
     ),
     st.builds(

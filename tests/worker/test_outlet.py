@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from inference.protocol.events import Delta, Event, Failed, Finished, Started, Usage
+from inference.protocol.events import Delta, Event, Failed, Finished, Started, Timings, Usage
 from inference.protocol.fold import text_of
 from inference.queues.contract import QueueConfig
 from inference.queues.memory import MemoryQueue
 from inference.worker import outlet as module
-from inference.worker.outlet import Outlet
+from inference.worker.outlet import Outlet, merge
 from inference.worker.running import LeaseEvent, RunningSet
 from llamaweb.lib.errors import UnavailableError
 from tests.stack import wait_for
@@ -161,3 +161,11 @@ def test_an_end_that_met_no_engine_counts_what_was_published(bench: Bench) -> No
     assert terminal is not None
     assert terminal.usage == Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=5)
     room.outlet.stop()
+
+
+def test_joined_deltas_tell_the_last_time() -> None:
+    first, last = Timings(prefill_ms=5.0), Timings(prefill_ms=5.0, decode_ms=7.0)
+    deltas = [Delta("a", (1,), timings=first), Delta("b", (2,), timings=last)]
+    assert merge(deltas) == [Delta("ab", (1, 2), timings=last)]
+    assert merge([*deltas, Delta("c", ())]) == [Delta("abc", (1, 2), timings=last)]
+    assert merge([Delta("a", (1,)), Delta("b", (2,))]) == [Delta("ab", (1, 2))]

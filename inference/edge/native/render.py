@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from inference.edge.errors import error_reply
-from inference.edge.measures import prob_items, progress_body, timings_body
+from inference.edge.measures import TokenTimes, prob_items, progress_body, timings_body
 from inference.edge.native.options import options_from_json
 from inference.edge.native.settings import number_settings, text_settings
 from inference.edge.steps import Begin, End, Piece, Prefill, Step
@@ -61,15 +61,18 @@ class ResultRenderer:
         self._prompt_len = 0
         self._num_tokens = 0
         self._has_new_line = False
+        self._times = TokenTimes()
 
     def render(self, step: Step) -> list[Body]:
         """The chunks of a step; a Broken one has none, it becomes an error."""
+        self._times.see(step)
         if isinstance(step, Begin):
             self._prompt_len = step.prompt_tokens
         elif isinstance(step, Prefill) and self._options.return_progress:
             return [{**self._chunk("", ()), "prompt_progress": progress_body(step)}]
         elif isinstance(step, Piece):
-            return [self._said(step.text, step.token_ids, step.logprobs)]
+            said = self._said(step.text, step.token_ids, step.logprobs)
+            return [{**said, **self._times.fields(step)}]
         elif isinstance(step, End):
             last = self._last(step)
             if self._options.stream:

@@ -65,7 +65,7 @@ def number_settings(
         "reasoning_in_content": False,
         "generation_prompt": "",
         "speculative.types": "none",
-        "timings_per_token": False,
+        "timings_per_token": sampling.timings_per_token,
         "backend_sampling": False,
     }
 

@@ -48,6 +48,7 @@ _SAME_NAME = (
     "min_keep",
     "ignore_eos",
     "post_sampling_probs",
+    "timings_per_token",
 )
 CHAT_ONLY = (
     *("tools", "tool_choice", "reasoning_budget_tokens", "thinking_budget_tokens"),

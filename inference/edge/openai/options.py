@@ -16,7 +16,7 @@ class ReplyOptions:
 
     `top`: rivals shown with each token when `logprobs`; `post_sampling`: as probabilities of what
     the sampler chain left. `echo`: the start of an assistant's answer, or the prompt, in front of
-    what is generated.
+    what is generated; `echoes_reasoning`: it is the start of that.
     """
 
     kind: ReplyKind = "chat"
@@ -29,6 +29,7 @@ class ReplyOptions:
     top: int = 0
     post_sampling: bool = False
     echo: str = ""
+    echoes_reasoning: bool = False
 
 
 def options_to_json(options: ReplyOptions) -> str:

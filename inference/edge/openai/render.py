@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from inference.edge.measures import (
+    TokenTimes,
     prob_items,
     progress_body,
     timings_body,
@@ -32,9 +33,11 @@ class ChoiceRenderer:
         self.end: End | None = None
         self._has_begun = False
         self._num_chars = 0  # said so far, of a text
+        self._times = TokenTimes()
 
     def render(self, step: Step) -> list[Chunk]:
         """The chunks of a step; a Broken one has none, it becomes an error."""
+        self._times.see(step)
         if isinstance(step, End):
             self.end = step
         if self.options.kind == "text":
@@ -55,7 +58,7 @@ class ChoiceRenderer:
                 return []
             choice = _delta(self._index, delta)
             self._add_logprobs(choice, step.logprobs)
-            return [*self._role(), self._chunk(choice)]
+            return [*self._role(), {**self._chunk(choice), **self._times.fields(step)}]
         if isinstance(step, End):
             choice = _delta(self._index, {}, step.reason)
             self._add_logprobs(choice, step.logprobs)
@@ -72,7 +75,8 @@ class ChoiceRenderer:
         self._has_begun = True
         chunks = [self._chunk(_delta(self._index, _ROLE_DELTA))]
         if self.options.echo:
-            chunks.append(self._chunk(_delta(self._index, {"content": self.options.echo})))
+            part = "reasoning_content" if self.options.echoes_reasoning else "content"
+            chunks.append(self._chunk(_delta(self._index, {part: self.options.echo})))
         return chunks
 
     def _text(self, step: Step) -> list[Chunk]:
@@ -80,12 +84,14 @@ class ChoiceRenderer:
             chunk = self._chunk(self._text_choice("", ()))
             return [{**chunk, "prompt_progress": progress_body(step)}]
         if isinstance(step, Piece):
-            return [*self._echo(), self._chunk(self._text_choice(step.text, step.logprobs))]
+            chunk = self._chunk(self._text_choice(step.text, step.logprobs))
+            return [*self._echo(), {**chunk, **self._times.fields(step)}]
         if isinstance(step, End):
             echo = self._echo()
             chunk = self._chunk(self._text_choice("", step.logprobs, step.reason))
-            chunk["usage"] = usage_body(step.usage)
-            chunk["timings"] = timings_body(step.usage, step.timings)
+            if not self.options.include_usage:
+                chunk["usage"] = usage_body(step.usage)
+                chunk["timings"] = timings_body(step.usage, step.timings)
             return [*echo, chunk]
         return []
 
@@ -115,7 +121,7 @@ class ChoiceRenderer:
 
     def _chunk(self, choice: Chunk) -> Chunk:
         chunk = envelope(self.reply, _CHUNK_OBJECTS[self.options.kind], [choice])
-        if self.options.kind == "chat" and self.options.include_usage:
+        if self.options.include_usage:
             chunk["usage"] = None
         return chunk
 
@@ -132,9 +138,9 @@ _CHUNK_OBJECTS = {"chat": "chat.completion.chunk", "text": "text_completion"}
 def usage_chunk(choices: Sequence[ChoiceRenderer]) -> Chunk | None:
     """The chunk after the last choice, if the client asked for it."""
     first = choices[0]
-    if first.options.kind == "text" or not first.options.include_usage or first.end is None:
+    if not first.options.include_usage or first.end is None:
         return None
-    chunk = envelope(first.reply, _CHUNK_OBJECTS["chat"], [])
+    chunk = envelope(first.reply, _CHUNK_OBJECTS[first.options.kind], [])
     chunk["usage"] = usage_body(total_usage(choices))
     chunk["timings"] = timings_body(first.end.usage, first.end.timings)
     return chunk

@@ -47,6 +47,7 @@ class GenerationIn(WireSchema):
     stream: StrictBool = False
     stream_options: StreamOptions = StreamOptions()
     return_progress: StrictBool = False
+    timings_per_token: StrictBool = False
     sse_ping_interval: CountOrAll | None = None
     n_predict: CountOrAll | None = None
     max_completion_tokens: CountOrAll | None = None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from inference.protocol.events import CallRef, Delta, Event, Progress
+from inference.protocol.events import CallRef, Delta, Event, Progress, Timings
 from inference.protocol.requests import GenerateRequest
 from tests.edge.events import STARTED, delta, finished, logprobs
 from tests.edge.resumable.client import HELLO, TOOL
@@ -36,6 +36,7 @@ ROUTES = [
             "stream_options": {"include_usage": True},
             "logprobs": True,
             "return_progress": True,
+            "timings_per_token": True,
         },
     ),
     Route("choices", "/v1/chat/completions", {"messages": HELLO, "stream": True, "n": 3}),
@@ -56,6 +57,11 @@ WITH_IDS = [route for route in ROUTES if route.has_ids]
 TEXT = "I look it up. 😺"
 
 
+def _timed(event: Delta, request: GenerateRequest) -> Delta:
+    wanted = request.sampling.timings_per_token
+    return replace(event, timings=Timings(1.0, 2.0, 3.0)) if wanted else event
+
+
 def talks(request: GenerateRequest) -> Sequence[Event]:
     """Reasoning, text and a call; every answer of a request is another one."""
     number = request.seed % 5
@@ -65,7 +71,7 @@ def talks(request: GenerateRequest) -> Sequence[Event]:
         Progress(5, 10),
         Progress(10, 10),
         Delta("Hm", (1, 2), kind="reasoning", logprobs=(logprobs("H"), logprobs("m"))),
-        *(delta(piece) for piece in pieces),
+        *(_timed(delta(piece), request) for piece in pieces),
         Delta("", (), kind="tool_call", call=CallRef(0, "call_1", "f")),
         Delta('{"a"', (9,), kind="tool_call", call=CallRef(0)),
         Delta(": 1}", (9, 8), kind="tool_call", call=CallRef(0, end="complete")),
