@@ -136,6 +136,15 @@ async def test_norms_and_fewer_dimensions(engine: Use, wire: Wire) -> None:
     assert max(map(abs, by_largest)) == pytest.approx(32_760)
 
 
+async def test_the_norm_of_a_model_is_that_of_requests_without_one(engine: Use, wire: Wire) -> None:
+    engine(vector_norm=1)
+    for fields in ({}, {"embd_normalize": None}):
+        (taxicab,) = await vectors(wire, input="hello", **fields)
+        assert sum(map(abs, taxicab)) == pytest.approx(1.0, abs=1e-4)
+    (own,) = await vectors(wire, input="hello", embd_normalize=2)
+    assert math.hypot(*own) == pytest.approx(1.0, abs=1e-5)
+
+
 async def test_a_million_numbers(fake: FakeInference, wire: Wire) -> None:
     row = base64.b64encode(struct.pack("<1024f", *[0.25] * 1024)).decode()
     result = EmbedResult((row,) * 1000, 1024, 1000)
