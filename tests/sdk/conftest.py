@@ -9,12 +9,8 @@ import pytest
 from tests.sdk.opened import close_all
 from tests.stack import Stack
 
-pytest.register_assert_rewrite(
-    *(
-        f"tests.sdk.{family}_cases"
-        for family in ("anthropic", "ollama", "responses", "embeddings", "native", "limits")
-    )
-)
+CASES = ("anthropic", "bench", "ollama", "responses", "embeddings", "native", "limits")
+pytest.register_assert_rewrite(*(f"tests.sdk.{name}_cases" for name in CASES))
 
 
 @pytest.fixture(scope="module")

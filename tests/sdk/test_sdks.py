@@ -6,6 +6,7 @@ import pytest
 from openai import OpenAI
 
 from tests.sdk.anthropic_cases import *  # noqa: F403
+from tests.sdk.bench_cases import *  # noqa: F403
 from tests.sdk.embeddings_cases import *  # noqa: F403
 from tests.sdk.limits_cases import *  # noqa: F403
 from tests.sdk.native_cases import *  # noqa: F403
