@@ -34,6 +34,7 @@ DEV_LOCK = "requirements-dev.lock"
 LOCK_WAIT_S = 30 * 60.0
 LOCK_POLL_S = 0.2
 PYTHON = (3, 11)
+OWN_PACKAGES = ("llamaweb", "inference", "conversations", "tools_api")
 FRONTEND_INPUTS = (
     "src",
     "public",
@@ -78,6 +79,7 @@ class Bootstrap:
             "lock": content_hash(self.root, [self.root / lock]),
             "uv": _uv_settings(self.root / "pyproject.toml"),
             "cpu": cpu_hash(),
+            "bytecode": "yes",
         }
         if not _works(self.python):
             self._make_venv()
@@ -92,11 +94,27 @@ class Bootstrap:
             "installing the Python packages",
             "sync",
             "--require-hashes",
+            "--compile-bytecode",
             "--config-settings-package",
             f"llama-cpp-python:cmake.define.LLAMAWEB_CPU={wanted['cpu']}",
             lock,
         )
         write_stamp(self.stamp, wanted)
+
+    def bytecode(self) -> None:
+        """Compile our own code, as `packages` does that of others: where nothing may be written
+        beside it, each process would compile all of it at each start."""
+        pages = sorted(self.frontend.glob("*.py"))  # not what lies in node_modules
+        folders = [self.root / name for name in OWN_PACKAGES]
+        sources = [path for folder in folders for path in folder.rglob("*.py")]
+        wanted = {"inputs": content_hash(self.root, [*sources, *pages])}
+        stamp = self.work / "bytecode.json"
+        if read_stamp(stamp) == wanted:
+            return
+        names = [str(path.relative_to(self.root)) for path in [*folders, *pages]]
+        command = [str(self.python), "-m", "compileall", "-q", "-j", "0", *names]
+        self._run("compiling llamaweb", command, "bytecode")
+        write_stamp(stamp, wanted)
 
     def front_end(self) -> None:
         """Install the locked npm packages and build, each only when its inputs changed."""
@@ -231,6 +249,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with checkout_lock(bootstrap.work / "lock"):
             bootstrap.packages(dev=options.dev)
+            bootstrap.bytecode()
             if not options.no_frontend:
                 bootstrap.front_end()
     except StepError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llamaweb.run import bootstrap as module
-from llamaweb.run.bootstrap import DEV_LOCK, RUN_LOCK, Bootstrap, checkout_lock
+from llamaweb.run.bootstrap import DEV_LOCK, OWN_PACKAGES, RUN_LOCK, Bootstrap, checkout_lock
 from llamaweb.run.steps import Step, StepError
 from tests.stack import ROOT
 
@@ -63,10 +63,23 @@ def test_the_second_run_does_nothing(checkout: Recorder) -> None:
     assert [
         command for command in checkout.commands if "sync" in command or "build" in command
     ] == [
-        "pip sync --python --require-hashes --config-settings-package "
+        "pip sync --python --require-hashes --compile-bytecode --config-settings-package "
         "llama-cpp-python:cmake.define.LLAMAWEB_CPU=0123456789abcdef requirements.lock",
         "run build",
     ]
+
+
+def test_own_code_is_compiled_again_when_it_changes(checkout: Recorder) -> None:
+    for name in OWN_PACKAGES:
+        (checkout.root / name).mkdir()
+    (checkout.frontend / "urls.py").write_text("urlpatterns = []\n")
+    compiled = f"-m compileall -q -j 0 {' '.join(OWN_PACKAGES)} frontend/urls.py"
+    for _ in range(2):
+        checkout.bytecode()
+    assert checkout.commands == [compiled]
+    (checkout.root / "llamaweb" / "new.py").write_text("new = 1\n")
+    checkout.bytecode()
+    assert checkout.commands == [compiled, compiled]
 
 
 def test_development_packages_stay_once_they_are_in(checkout: Recorder) -> None:
