@@ -1,4 +1,4 @@
-"""The jobs' application: `celery -A llamaweb.celery worker -Q turns,work` and `beat`."""
+"""The jobs' application: `llamaweb.run.jobs` runs it, `llamaweb.run.beat` only sends names."""
 
 from __future__ import annotations
 

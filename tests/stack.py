@@ -29,6 +29,9 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from llamaweb.data_dir import DataDir
+from tests import seed_database
+
 ROOT = Path(__file__).resolve().parent.parent
 READY_S = 90.0
 STOP_S = 10.0  # the promise: all ends within that
@@ -45,7 +48,7 @@ MARKS: dict[str, tuple[str, ...]] = {
     "supervisor": ("runsupervisor",),
     "engine": ("inference.worker",),
     "jobs": ("llamaweb.run.jobs",),
-    "beat": ("celery", "beat"),
+    "beat": ("llamaweb.run.beat",),
 }
 
 
@@ -82,6 +85,7 @@ class Stack:
         env: more variables; the mock engine is the default.
         port: a free one when 0.
         command: what to run; `python -m llamaweb.run` by default.
+        is_bare: it makes its database itself, instead of finding an empty one that was migrated.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class Stack:
         env: Mapping[str, str] | None = None,
         port: int = 0,
         command: list[str] | None = None,
+        is_bare: bool = False,
     ) -> None:
         self.data_dir = data_dir
         self.port = port or free_port()
@@ -104,9 +109,11 @@ class Stack:
             "PYTHONUNBUFFERED": "1",
         }
         self.env.update(env or {})
+        self.is_bare = is_bare
         self.popen: subprocess.Popen[str] | None = None
         self._lines: list[str] = []
         self._seen: dict[int, psutil.Process] = {}
+        self._admins: set[str] = set()
 
     # --- life
 
@@ -120,6 +127,8 @@ class Stack:
     def start(self) -> None:
         """Start it in a process group of its own, headless; returns at once."""
         self._lines = []
+        if not self.is_bare and not DataDir(self.data_dir).database.exists():
+            seed_database.copy_to(DataDir(self.data_dir).database)
         self.popen = subprocess.Popen(
             self.command,
             cwd=ROOT,
@@ -141,7 +150,7 @@ class Stack:
         """
         with self._output_on_timeout():
             wait_for("/health is 200", self._is_ready_or_dead, timeout_s, 0.1)
-        if self.popen is None or self.popen.poll() is not None:
+        if not self.is_running:
             raise RuntimeError(f"the server ended:\n{self.output}")
 
     def stop(self, number: int = signal.SIGTERM, *, group: bool = False) -> int:
@@ -174,6 +183,11 @@ class Stack:
         wait_for("all processes are gone", lambda: not self.leftovers(), STOP_S)
 
     # --- processes
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the manager lives."""
+        return self.popen is not None and self.popen.poll() is None
 
     def snapshot(self) -> list[psutil.Process]:
         """All living processes of the instance, remembered for `leftovers`."""
@@ -276,6 +290,9 @@ class Stack:
 
     def create_admin(self, user: str = "alice") -> None:
         """A superuser, unless the user exists already."""
+        if user in self._admins:
+            return
+        self._admins.add(user)
         with contextlib.suppress(RuntimeError):
             self.manage(
                 "createsuperuser",
@@ -308,7 +325,7 @@ class Stack:
         popen.stdout.close()
 
     def _is_ready_or_dead(self) -> bool:
-        if self.popen is None or self.popen.poll() is not None:
+        if not self.is_running:
             return True
         self.snapshot()
         try:

@@ -105,12 +105,9 @@ def _jobs() -> Program:
 
 def _beat() -> Program:
     # The scheduler that keeps nothing on disk: every periodic task may run right after a start.
-    command = (*_celery(), "beat", "--scheduler", "celery.beat:Scheduler", "--loglevel", "INFO")
+    module = (sys.executable, "-m", "llamaweb.run.beat")
+    command = (*module, "--scheduler", "celery.beat:Scheduler", "--loglevel", "INFO")
     return Program(name="beat", command=command, priority=30)
-
-
-def _celery() -> tuple[str, ...]:
-    return (sys.executable, "-m", "celery", "-A", "llamaweb")
 
 
 def _web(boot: Boot) -> Program:

@@ -52,6 +52,7 @@ def test_a_restart_replaces_the_link_and_no_log_has_it(tmp_path: Path) -> None:
         first = printed_link(stack)
         assert status(first) == 200
         assert stack.stop() == 0
+        assert stack.leftovers() == []
         stack.start()
         second = printed_link(stack)
         assert (status(first), status(second)) == (404, 200)

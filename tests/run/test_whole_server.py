@@ -20,7 +20,7 @@ PROCESSES = ("redis", "web", "jobs", "beat", "supervisor", "engine", "supervisor
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """One server for the tests that leave it running."""
-    with Stack(tmp_path_factory.mktemp("running") / "data") as stack:
+    with Stack(tmp_path_factory.mktemp("running") / "data", is_bare=True) as stack:
         stack.wait_ready()
         yield stack
 
@@ -59,18 +59,33 @@ def test_a_killed_process_is_started_again_and_said_so(running: Stack, name: str
     running.wait_ready()
 
 
+@pytest.fixture(scope="module")
+def second(running: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Another one beside it, with two web processes; the last of its tests ends it."""
+    folder = tmp_path_factory.mktemp("second") / "data"
+    with Stack(folder, env={"LLAMAWEB_WEB_WORKERS": "2"}) as stack:
+        stack.wait_ready()
+        yield stack
+
+
 def test_a_second_instance_with_two_web_processes_runs_beside_it(
-    running: Stack, tmp_path: Path
+    running: Stack, second: Stack
 ) -> None:
-    with Stack(tmp_path / "data", env={"LLAMAWEB_WEB_WORKERS": "2"}) as second:
-        second.wait_ready()
-        second.wait_output(r"^web2 +\| started")
-        first, _ = second.processes("web")
-        first.send_signal(signal.SIGSTOP)
-        wait_for("the other web process answers", lambda: answers(second), 60)
-        first.send_signal(signal.SIGCONT)
-        assert second.stop() == 0
-        assert second.leftovers() == []
+    second.wait_output(r"^web2 +\| started")
+    first, _ = second.processes("web")
+    first.send_signal(signal.SIGSTOP)
+    wait_for("the other web process answers", lambda: answers(second), 60)
+    first.send_signal(signal.SIGCONT)
+    assert answers(running)
+
+
+def test_sigint_to_the_group_ends_everything_also_after_kills(
+    running: Stack, second: Stack
+) -> None:
+    for name in ("supervisor", "redis", "web"):
+        second.kill(name)
+    assert second.stop(signal.SIGINT, group=True) == 0
+    assert second.leftovers() == []
     assert answers(running)
 
 
@@ -99,15 +114,6 @@ def test_a_bad_setting_is_said_by_name(tmp_path: Path) -> None:
         stack.wait_output(r"LLAMAWEB_PROT: there is no such setting; did you mean LLAMAWEB_PORT")
 
 
-def test_sigint_to_the_group_ends_everything_also_after_kills(tmp_path: Path) -> None:
-    with Stack(tmp_path / "data") as stack:
-        stack.wait_ready()
-        for name in ("supervisor", "redis", "web"):
-            stack.kill(name)
-        assert stack.stop(signal.SIGINT, group=True) == 0
-        assert stack.leftovers() == []
-
-
 def test_a_signal_during_the_start_ends_it(tmp_path: Path) -> None:
     with Stack(tmp_path / "data") as stack:
         stack.wait_output("preparing the database")
@@ -129,7 +135,7 @@ def test_nothing_outlives_the_manager_and_its_data_can_be_used_at_once(tmp_path:
 
 @pytest.mark.parametrize("group", [False, True], ids=["make alone", "the group"])
 def test_make_can_be_told_to_stop(tmp_path: Path, group: bool) -> None:
-    with Stack(tmp_path / "data", command=["make", "run"]) as stack:
+    with Stack(tmp_path / "data", command=["make", "run"], is_bare=True) as stack:
         stack.wait_ready()
         assert stack.popen is not None
         assert stack.processes("manager")[0].ppid() == stack.popen.pid
