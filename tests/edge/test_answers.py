@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inference.edge.openai.options import ReplyOptions
 from inference.edge.openai.render import ChoiceRenderer, Chunk, whole_reply
 from inference.edge.steps import Steps
-from inference.protocol.events import Delta, Entry, Event
+from inference.protocol.events import Delta, Entry, Event, Timings
 from inference.protocol.fold import EMPTY, Log, fold
 from inference.protocol.requests import ReplyInfo
 from inference.text.answer.families import FAMILIES
@@ -158,3 +158,11 @@ def test_one_call_is_all_that_was_asked_for() -> None:
     reply = reply_of([STARTED, *only.read(Delta(text, (1,))), *only.read(finished())])
     assert [c["function"]["name"] for c in reply["message"]["tool_calls"]] == ["clock"]
     assert json.loads(reply["message"]["tool_calls"][0]["function"]["arguments"]) == {}
+
+
+def test_times_stay_with_the_tokens_that_they_are_of() -> None:
+    times = Timings(prefill_ms=3.0, decode_ms=5.0)
+    raw = Delta("<think>Hm</think>It is late", (1, 2), timings=times)
+    thought, text = reader().read(raw)
+    assert thought == Delta("Hm", (1, 2), kind="reasoning", timings=times)
+    assert text == Delta("It is late", ())

@@ -12,11 +12,26 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from inference.protocol.events import CallRef, Delta, Event, Finished, is_terminal
-from inference.text.answer.events import AnswerEvent, CallArguments, CallEnd, CallStart, Reasoning
+from inference.protocol.events import (
+    CallRef,
+    Delta,
+    DeltaKind,
+    Event,
+    Finished,
+    is_terminal,
+)
+from inference.text.answer.events import (
+    AnswerEvent,
+    CallArguments,
+    CallEnd,
+    CallStart,
+    Reasoning,
+    Text,
+)
 from inference.text.answer.parser import AnswerParser
 
 ID_CHARS = 24
+NO_TOKENS = Delta("", ())
 
 
 class AnswerReader:
@@ -34,28 +49,29 @@ class AnswerReader:
     def read(self, event: Event) -> list[Event]:
         """What readers of the log see of `event`."""
         if isinstance(event, Delta) and event.kind == "content":
-            return [*self._deltas(self._parser.push(event.text), event)]
+            return self._deltas(self._parser.push(event.text), event)
         if not is_terminal(event):
             return [event]
         reason = event.reason if isinstance(event, Finished) else "length"
-        rest = self._deltas(self._parser.finish(reason), Delta("", ()))
+        rest = self._deltas(self._parser.finish(reason), NO_TOKENS)
         if isinstance(event, Finished) and reason == "stop" and self._num_complete:
             event = replace(event, reason="tool_calls")
         return [*rest, event]
 
-    def _deltas(self, events: Sequence[AnswerEvent], raw: Delta) -> list[Delta]:
+    def _deltas(self, events: Sequence[AnswerEvent], raw: Delta) -> list[Event]:
         """The events as deltas; the first has the tokens of `raw`, which may not be the ones that
         its text is made of."""
-        deltas = [_delta(event) for event in self._seen(events)]
-        if not deltas:
+        seen = self._seen(events)
+        if not seen:
             return [replace(raw, text="")] if raw.token_ids or raw.logprobs else []
-        first = replace(deltas[0], token_ids=raw.token_ids, draws=raw.draws, logprobs=raw.logprobs)
-        return [first, *deltas[1:]]
+        return [_delta(event, NO_TOKENS if number else raw) for number, event in enumerate(seen)]
 
     def _seen(self, events: Sequence[AnswerEvent]) -> Sequence[AnswerEvent]:
         if self._one_call:
             events = [event for event in events if getattr(event, "index", 0) == 0]
-        self._num_complete += sum(isinstance(e, CallEnd) and e.complete for e in events)
+        for event in events:
+            if isinstance(event, CallEnd) and event.complete:
+                self._num_complete += 1
         return events
 
 
@@ -70,13 +86,19 @@ def call_ids(generation_id: str) -> Callable[[], str]:
     return make_id
 
 
-def _delta(event: AnswerEvent) -> Delta:
-    if isinstance(event, CallStart):
-        call = CallRef(event.index, event.id, event.name)
-        return Delta("", (), kind="tool_call", call=call)
+def _delta(event: AnswerEvent, raw: Delta) -> Delta:
+    """The event as a delta with the tokens of `raw`; made once, as each token of each answer is."""
+    text, kind, call = _parts(event)
+    return Delta(text, raw.token_ids, raw.draws, kind, raw.logprobs, call, raw.timings)
+
+
+def _parts(event: AnswerEvent) -> tuple[str, DeltaKind, CallRef | None]:
+    if isinstance(event, Text):
+        return event.text, "content", None
+    if isinstance(event, Reasoning):
+        return event.text, "reasoning", None
     if isinstance(event, CallArguments):
-        return Delta(event.text, (), kind="tool_call", call=CallRef(event.index))
-    if isinstance(event, CallEnd):
-        call = CallRef(event.index, end="complete" if event.complete else "broken")
-        return Delta("", (), kind="tool_call", call=call)
-    return Delta(event.text, (), kind="reasoning" if isinstance(event, Reasoning) else "content")
+        return event.text, "tool_call", CallRef(event.index)
+    if isinstance(event, CallStart):
+        return "", "tool_call", CallRef(event.index, event.id, event.name)
+    return "", "tool_call", CallRef(event.index, end="complete" if event.complete else "broken")
