@@ -36,7 +36,7 @@ TurnState = Literal[
     "queued", "running", "waiting_for_user", "finished", "cancelled", "failed", "interrupted"
 ]
 ModelState = Literal["loaded", "loading", "unloaded", "draining", "stopped", "failed", "unknown"]
-Capability = Literal["tools", "vision", "audio", "reasoning", "embeddings"]
+Capability = Literal["tools", "reasoning"]
 
 
 class In(BaseModel):

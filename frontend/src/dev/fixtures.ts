@@ -28,7 +28,7 @@ export const me = (changes: Partial<MeOut> = {}): MeOut => ({
       state: "unloaded",
       reason: "model gemma-3-12b isn't in memory; the next request has it loaded",
       aliases: ["gpt-small"],
-      capabilities: ["vision"],
+      capabilities: ["tools"],
     }),
   ],
   limits: { frame_bytes: 1_048_576, open_conversations: 16, text_chars: 200_000, title_chars: 200 },

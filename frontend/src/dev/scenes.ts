@@ -37,7 +37,7 @@ function manyModels(app: FakeApp): void {
         state: "loading",
         reason: "model mistral-small-24b is loading",
         load_progress: 0.42,
-        capabilities: ["tools", "vision", "reasoning"],
+        capabilities: ["tools", "reasoning"],
         tags: ["slow"],
       }),
       model("llama-3.3-70b", {
@@ -49,7 +49,6 @@ function manyModels(app: FakeApp): void {
       }),
       model("voxtral-mini", {
         state: "draining",
-        capabilities: ["audio"],
         reason: "model voxtral-mini ends and is loaded again then",
       }),
       model("phi-4", { state: "stopped", reason: "model phi-4 is not loaded" }),

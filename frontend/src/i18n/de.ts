@@ -79,10 +79,7 @@ export const de: Catalogue = {
     isLoaded: "{name} ist geladen",
     capabilities: {
       tools: "Werkzeuge",
-      vision: "Bilder",
-      audio: "Ton",
       reasoning: "Nachdenken",
-      embeddings: "Embeddings",
     },
   },
   message: {

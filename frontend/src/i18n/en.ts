@@ -79,10 +79,7 @@ export const en = {
     isLoaded: "{name} is loaded",
     capabilities: {
       tools: "Tools",
-      vision: "Images",
-      audio: "Audio",
       reasoning: "Reasoning",
-      embeddings: "Embeddings",
     },
   },
   message: {

@@ -1104,7 +1104,7 @@ export interface components {
        * @description what it was made for, as far as its files say
        * @default []
        */
-      capabilities: ("tools" | "vision" | "audio" | "reasoning" | "embeddings")[];
+      capabilities: ("tools" | "reasoning")[];
       /** Is Default */
       is_default: boolean;
       /**
