@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.utils.translation import gettext as _
 
 from inference import bus
 from inference.admin.measurements import measurement_lines
@@ -30,6 +31,20 @@ NUMBERS = (
     "num_slots",
     "pid",
 )
+
+
+def state_words() -> dict[str, str]:
+    """The states of `model_state`, and of one that is disabled, in the reader's language."""
+    return {
+        "ready": _("ready"),
+        "loading": _("loading"),
+        "starting": _("starting"),
+        "draining": _("draining"),
+        "silent": _("silent"),
+        "on_demand": _("on demand"),
+        "not_loaded": _("not loaded"),
+        "disabled": _("disabled"),
+    }
 
 
 def engines_state() -> dict[str, Any]:

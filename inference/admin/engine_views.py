@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from inference.admin.engine_details import engine_details
-from inference.admin.engine_state import engines_state
+from inference.admin.engine_state import engines_state, state_words
 from inference.admin.model_admin import ACTS
 from inference.models import ModelConfig
 from llamaweb.accounts.admin_base import has_permission
@@ -123,14 +123,7 @@ def act_view(request: HttpRequest, pk: int, act: str) -> JsonResponse:
 def words() -> dict[str, str]:
     """What the script says in the reader's language."""
     return {
-        "ready": _("ready"),
-        "loading": _("loading"),
-        "starting": _("starting"),
-        "draining": _("draining"),
-        "silent": _("silent"),
-        "on_demand": _("on demand"),
-        "not_loaded": _("not loaded"),
-        "disabled": _("disabled"),
+        **state_words(),
         "nobody_waits": _("Nobody waits."),
         "no_models": _("There is no model yet."),
         "more": _("and %s more"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
@@ -18,6 +19,8 @@ from inference.admin.add_ways import add_ways
 from inference.admin.hub_views import hub_urls
 from inference.admin.measurements import measurement_lines
 from inference.admin.memory_lines import memory_html, memory_view
+from inference.admin.model_columns import NEEDED, can_words, state_html, state_view
+from inference.admin.model_columns import memory_html as memory_column_html
 from inference.admin.model_forms import (
     ACCESS_FIELDS,
     STARTER_FIELDS,
@@ -30,12 +33,12 @@ from inference.registry.chat_checks import CHAT_FIELDS
 from inference.registry.config_services import (
     delete_refusal,
     is_served,
-    model_config_add,
     model_config_change,
     model_config_delete,
     model_default_set,
 )
 from inference.registry.downloads import hub_download_start, model_download_start
+from inference.registry.engine_classes import model_add
 from inference.registry.model_access import model_access_set
 from inference.registry.upstreams import ENGINE_CLASS
 from inference.registry.wanted import (
@@ -129,7 +132,7 @@ class ModelConfigAdmin(Admin):
 
     form = ChangeModelForm
     acts = ACTS
-    list_display = ("name", "default", "status", "file_name", "num_slots", "context_len")
+    list_display = ("name", "default", "live_state", "status", "takes", "can", "file_name")
     list_select_related = ("file", "upstream")
     list_filter = (("wanted", ChoicesDropdownFilter),)
     search_fields = ("name", "file__path")
@@ -148,7 +151,11 @@ class ModelConfigAdmin(Admin):
     )
 
     class Media:
-        js = ("llamaweb/memory.js", "llamaweb/two_lists.js")
+        js = ("llamaweb/memory.js", "llamaweb/models.js", "llamaweb/two_lists.js")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """With what columns tell of."""
+        return super().get_queryset(request).prefetch_related(*NEEDED)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """A short form to add, all there is to change."""
@@ -187,10 +194,13 @@ class ModelConfigAdmin(Admin):
         ]
 
     def get_urls(self) -> list[URLPattern]:
-        """More addresses: the memory that what is typed would need, and the hub."""
+        """More addresses: the memory that what is typed would need, how the listed ones stand, and
+        the hub."""
         view = self.admin_site.admin_view(self.memory_view)
+        state = self.admin_site.admin_view(self.state_view)
         return [
             path("<int:pk>/memory/", view, name="inference_modelconfig_memory"),
+            path("state/", state, name="inference_modelconfig_state"),
             *hub_urls(self.admin_site),
             *super().get_urls(),
         ]
@@ -201,6 +211,12 @@ class ModelConfigAdmin(Admin):
         if config is None or not self.has_view_permission(request, config):
             raise PermissionDenied
         return memory_view(request, config)
+
+    def state_view(self, request: HttpRequest) -> HttpResponse:
+        """See `model_columns`."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return state_view(request)
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
@@ -238,8 +254,8 @@ class ModelConfigAdmin(Admin):
                 **who(request),
             )
             return
-        made = model_config_add(
-            name=values["name"], path=values["source"], load=values["load"], **who(request)
+        made = model_add(
+            name=values["name"], source=values["source"], load=values["load"], **who(request)
         )
         obj.pk = made.pk
 
@@ -315,6 +331,21 @@ class ModelConfigAdmin(Admin):
     def status_text(self, config: ModelConfig) -> str:
         """As in the list."""
         return self.status(config)[1]
+
+    @display(description=_("state"))
+    def live_state(self, config: ModelConfig) -> str:
+        """How it stands now."""
+        return state_html(config, self.admin_site)
+
+    @display(description=_("memory"))
+    def takes(self, config: ModelConfig) -> str:
+        """What it takes, and what it was expected to."""
+        return memory_column_html(config)
+
+    @display(description=_("can do"))
+    def can(self, config: ModelConfig) -> str:
+        """What requests may ask of it."""
+        return can_words(config)
 
     @display(description=_("memory"))
     def memory(self, config: ModelConfig) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.conf import settings
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
@@ -116,6 +117,15 @@ class AddModelForm(_Form):
 
     hub_model: HubModel | None = None  # that the source means
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if settings.ENGINE_CLASSES:
+            more = _("Or an engine class: %(names)s.") % {
+                "names": ", ".join(settings.ENGINE_CLASSES)
+            }
+            field = self.fields["source"]
+            field.help_text = f"{field.help_text} {more}"
+
     def clean_name(self) -> str:
         """Free and allowed."""
         return str(_checked(lambda: name_check(self.cleaned_data["name"])))
@@ -123,6 +133,8 @@ class AddModelForm(_Form):
     def clean_source(self) -> str:
         """A model is there, or the address can be fetched from, or the hub has it."""
         source: str = self.cleaned_data["source"].strip()
+        if source in settings.ENGINE_CLASSES:
+            return source
         if is_reference(source):
             self.hub_model = _checked(lambda: hub_model(source))
         elif "://" in source:

@@ -16,6 +16,7 @@ from inference.protocol.spec import DEFAULT_UBATCH_LEN, EngineSpec, MockSpec
 from inference.protocol.trial import Choice, Setting
 from inference.queues.contract import QueueConfig
 from inference.registry.adapters import adapter_specs
+from inference.registry.engine_classes import class_refusal
 from inference.registry.files import loadable_path
 from inference.supervisor.upstream_specs import upstream_spec
 from llamaweb.lib.errors import FailedError
@@ -46,9 +47,12 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
     then the defaults.
 
     Raises:
-        FailedError: the file isn't there, the starter model is wanted and isn't installed, or an
-            upstream's key can't be opened.
+        FailedError: the file isn't there, the starter model is wanted and isn't installed, an
+            upstream's key can't be opened, or the engine class isn't allowed here.
     """
+    refusal = class_refusal(config.engine_class)
+    if refusal:
+        raise FailedError(refusal)
     path = str(loadable_path(config.file)) if config.file is not None else config.model_path
     if config.engine_class == "llama" and not path:
         starter = find_starter_model()

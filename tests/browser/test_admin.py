@@ -98,11 +98,24 @@ def test_a_model_is_uploaded_from_this_computer(alice: Chat, tmp_path: Path) -> 
     expect(models.locator("#result_list tr", has_text="sent")).to_contain_text("on demand")
 
 
+def test_every_way_to_add_is_found_and_fit_for_all(alice: Chat) -> None:
+    page = admin_page(alice, ADD)
+    assert serious(page) == []
+    for way in ("Search the hub", "Upload a model", "Add an upstream server"):
+        page.get_by_role("link", name=way).click()
+        expect(page).not_to_have_url(re.compile(f"{re.escape(ADD)}$"))
+        assert serious(page) == [], way
+        page.goto(alice.stack.base_url + ADD)
+    page.goto(f"{alice.stack.base_url}/admin/inference/modelfile/")
+    assert serious(page) == []
+
+
 def test_engines_show_slots_and_who_waits(alice: Chat, browser: Browser, stack: Stack) -> None:
     engines = admin_page(alice, "/admin/engines/")
     mock = card(engines, "mock")
     expect(mock).to_contain_text("0/1")
     expect(mock).to_contain_text("Nobody waits.")
+    assert serious(engines) == []
     stack.create_user("bob")
     bob = Chat.of(DESK.context(browser), stack, "bob")
     alice.send(LONG)
@@ -181,11 +194,18 @@ def test_a_model_of_the_hub_is_found_chosen_paused_and_fetched(alice: Chat, hub:
 
 
 def test_an_unloaded_model_says_so_and_retry_works_once_it_is_back(alice: Chat) -> None:
+    models = admin_page(alice, "/admin/inference/modelconfig/")
+    row = models.locator("#result_list tr", has_text="mock")
+    expect(row.locator("[data-live=state]")).to_have_text("ready", timeout=RECONNECT_MS)
+    expect(row.locator("[data-live=memory]")).to_have_text(re.compile("MB in use"))
+    expect(row).to_contain_text("answers")
+    assert serious(models) == []
     engines = admin_page(alice, "/admin/engines/")
     mock = card(engines, "mock")
     mock.get_by_role("button", name="Unload").click()
     expect(engines.locator("#engines-notice")).to_have_text("mock is being unloaded.")
     expect(mock.locator("[data-f=state]")).to_have_text("not loaded", timeout=RECONNECT_MS)
+    expect(row.locator("[data-live=state]")).to_have_text("not loaded", timeout=RECONNECT_MS)
     alice.send("hello")
     expect(alice.answers.last).to_contain_text("The answer failed.", timeout=RECONNECT_MS)
     expect(alice.answers.last).to_contain_text("model mock is not loaded")

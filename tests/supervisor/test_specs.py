@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from inference.models import ModelConfig
 from inference.protocol.spec import AdapterSpec, decode_spec, encode_spec
 from inference.supervisor.specs import Tuning, engine_spec
+from llamaweb.lib.errors import FailedError
+
+
+def test_only_engine_classes_that_the_environment_names_start(settings: Any) -> None:
+    config = ModelConfig(name="m", engine_class="mine.engine.build")
+    with pytest.raises(FailedError, match="isn't among LLAMAWEB_ENGINE_CLASSES"):
+        engine_spec(config, redis_url="", tuning=Tuning())
+    settings.ENGINE_CLASSES = ("mine.engine.build",)
+    spec = engine_spec(config, redis_url="", tuning=Tuning())
+    assert spec.engine_class == "mine.engine.build"
 
 
 def test_adapters_and_special_tokens_reach_the_engine() -> None:
