@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from inference.calibration_models import Calibration as Calibration  # Django looks for them here
 from inference.calibration_models import MachineProbe as MachineProbe
 from inference.protocol.cache_types import CACHE_TYPES
+from inference.protocol.vectors import EUCLIDEAN, MAX_NORM, UNCHANGED
 from inference.response_models import StoredResponse as StoredResponse
 from inference.upstream_models import Upstream as Upstream
 from inference.usage_models import UsageRecord as UsageRecord
@@ -172,6 +173,14 @@ class ModelConfig(ModelUse):
         STREAMS = "streams", _("each slot its own")
         UNIFIED = "unified", _("one pool for all slots")
 
+    class Pooling(models.TextChoices):
+        AUTO = "auto", _("as the file says")
+        NONE = "none", _("a vector of each token")
+        MEAN = "mean", _("the mean of all tokens")
+        CLS = "cls", _("the first token")
+        LAST = "last", _("the last token")
+        RANK = "rank", _("a score")
+
     class Wanted(models.TextChoices):
         LOADED = "loaded", _("loaded")
         ON_DEMAND = "auto", _("on demand")
@@ -287,6 +296,22 @@ class ModelConfig(ModelUse):
     )
     special_tokens = models.BooleanField(
         _("show special tokens"), default=False, help_text=_("their text is part of answers")
+    )
+    pooling = models.CharField(
+        _("pooling"),
+        max_length=4,
+        choices=Pooling.choices,
+        default=Pooling.AUTO,
+        help_text=_("what becomes the vector of a text"),
+    )
+    vector_norm = models.IntegerField(
+        _("normalisation"),
+        default=EUCLIDEAN,
+        validators=[MinValueValidator(UNCHANGED), MaxValueValidator(MAX_NORM)],
+        help_text=_(
+            "of vectors, where a request doesn't say; 2: length 1; other p: divided by the p-norm; "
+            "0: the largest number becomes 32,760; -1: as they are"
+        ),
     )
     adapters = models.JSONField(
         _("LoRA adapters"),

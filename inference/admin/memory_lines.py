@@ -19,7 +19,7 @@ from llamaweb.lib.ram import read_ram
 
 WATCHED = (
     "num_slots", "context_len", "kv_layout", "ubatch_len", "cache_type_k", "cache_type_v",
-    "flash_attention", "gpu_layers",
+    "flash_attention", "gpu_layers", "pooling",
 )  # fmt: skip
 
 
@@ -35,6 +35,7 @@ def part_names() -> dict[PartName, str]:
         "adapters": _("adapters"),
         "process": _("the process"),
         "cache": _("prompt cache, at most"),
+        "vectors": _("vectors of texts, once asked for"),
     }
 
 

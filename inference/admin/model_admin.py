@@ -182,6 +182,7 @@ class ModelConfigAdmin(Admin):
         own: list[Any] = [
             (_("Serving"), {"fields": (*served, *ours)}),
             chats,
+            (_("Vectors"), {"fields": ("pooling", "vector_norm")}),
             (_("Machine"), {"fields": machine}),
         ]
         if obj.engine_class == ENGINE_CLASS:  # its template and machine are another server's affair

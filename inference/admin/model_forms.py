@@ -17,8 +17,8 @@ from unfold.widgets import (
 from inference.models import PATH_LEN, ModelConfig
 from inference.registry.adapters import adapters_check
 from inference.registry.chat_defaults import MAX_SYSTEM_CHARS, effort_check, variables_check
+from inference.registry.config_fields import FIELDS
 from inference.registry.config_services import (
-    FIELDS,
     aliases_check,
     architecture_of,
     change_check,

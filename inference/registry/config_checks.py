@@ -44,12 +44,16 @@ def answers_check(facts: GgufFacts) -> None:
         )
 
 
-def serving_check(facts: GgufFacts, values: Mapping[str, Any]) -> None:
-    """Whether a model can be served with `values` of its config's fields.
+def serving_check(facts: GgufFacts | None, values: Mapping[str, Any]) -> None:
+    """Whether a model can be served with `values` of its config's fields; `facts`: None where
+    nobody has read its header.
 
     Raises:
         InvalidError: naming the field.
     """
+    _pooling_check(facts, values["pooling"])
+    if facts is None:
+        return
     lens = {"cache_type_k": facts.heads.key_len, "cache_type_v": facts.heads.value_len}
     for name, length in lens.items():
         if values[name] in QUANTISED and length % BLOCK_LEN:
@@ -63,3 +67,17 @@ def serving_check(facts: GgufFacts, values: Mapping[str, Any]) -> None:
 def is_context_cut(facts: GgufFacts, context_len: int) -> bool:
     """Whether an engine will make less of it than it was asked for."""
     return 0 < facts.context_len < context_len
+
+
+def _pooling_check(facts: GgufFacts | None, pooling: str) -> None:
+    ranks = facts is not None and facts.purpose == "reranking"
+    if pooling == "rank" and not ranks:
+        what = "this model's file names none" if facts is not None else "its file isn't known yet"
+        raise InvalidError(
+            f"pooling rank needs a model with a head that rates texts, and {what}", param="pooling"
+        )
+    if ranks and pooling not in ("auto", "rank"):
+        raise InvalidError(
+            f"this model rates texts, it makes no vectors that pooling {pooling} could be of",
+            param="pooling",
+        )

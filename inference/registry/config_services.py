@@ -18,9 +18,10 @@ from django.db import transaction
 from inference.models import MODEL_NAME_LEN, ModelConfig, ModelFile
 from inference.protocol.cache_types import check_cache_types
 from inference.registry.adapters import adapters_check
-from inference.registry.chat_checks import CHAT_FIELDS, READ_FIELDS, chat_check, reads_check
+from inference.registry.chat_checks import READ_FIELDS, chat_check, reads_check
 from inference.registry.config_checks import SERVED as SERVED_PURPOSES
 from inference.registry.config_checks import answers_check, purpose_check, serving_check
+from inference.registry.config_fields import CALLERS_FIELDS, FIELDS
 from inference.registry.files import (
     facts_of,
     file_add,
@@ -38,32 +39,6 @@ from llamaweb.lib.errors import InvalidError
 if TYPE_CHECKING:
     from llamaweb.accounts.models import User
 
-# What a form may change.
-FIELDS = (
-    "name",
-    "is_enabled",
-    "num_slots",
-    "context_len",
-    "threads",
-    "flash_attention",
-    "kv_layout",
-    "ubatch_len",
-    "cache_type_k",
-    "cache_type_v",
-    "load_mode",
-    "gpu_layers",
-    "split_mode",
-    "main_gpu",
-    "tensor_split",
-    "chat_template",
-    "special_tokens",
-    "adapters",
-    "aliases",
-    "tags",
-    "sampling",
-    *CHAT_FIELDS,
-)
-CALLERS_FIELDS = frozenset({"aliases", "tags", "sampling", *CHAT_FIELDS})  # no engine knows them
 # Beside the default's: addresses of the API below /models.
 RESERVED = frozenset({*DEFAULT_NAMES, "load", "unload", "sse"})
 MAX_ALIASES = 16
@@ -324,8 +299,7 @@ def change_check(before: ModelConfig, after: ModelConfig, changed: list[str]) ->
         flash_attention=after.flash_attention,
     )
     facts = None if after.file is None else model_facts(after.file)
-    if facts is not None:
-        serving_check(facts, {name: getattr(after, name) for name in FIELDS})
+    serving_check(facts, {name: getattr(after, name) for name in FIELDS})
 
 
 def architecture_of(config: ModelConfig) -> str:

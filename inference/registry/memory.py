@@ -18,7 +18,8 @@ from inference.registry.gguf.kinds import row_bytes
 DEFAULT_CONTEXT_LEN: Final = 8192  # these three as inference.engine.llama_load has them
 FLASH_MIN_HEAD_LEN: Final = 128
 SWA_FULL: Final = True
-DEFAULT_TEXT_LEN: Final = 2048  # these two as inference.engine.llama_embedding has them
+MAX_STATES: Final = 4  # these three as inference.engine.llama_embedding has them
+DEFAULT_TEXT_LEN: Final = 2048
 DEFAULT_OUTPUT_BYTES: Final = 512 * 1024 * 1024
 CELLS_PAD: Final = 256
 FLOAT_BYTES: Final = 4
@@ -26,8 +27,9 @@ TOKEN_BYTES, MERGE_BYTES = 120, 130  # of a vocabulary, in tables by text and by
 PROCESS_BYTES: Final = 64 * 1024 * 1024  # Python, numpy, llama.cpp and what they import
 
 PartName: TypeAlias = Literal[
-    "weights", "kv", "state", "compute", "output", "vocabulary", "adapters", "process", "cache"
-]
+    "weights", "kv", "state", "compute", "output", "vocabulary", "adapters", "process", "cache",
+    "vectors",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class Serving:
     """How a model is to be served, as far as memory goes; as in `EngineSpec`.
 
     `context_len`: tokens a slot, 0 as there. `gpu_layers`: -1 for all. `adapter_bytes`: of files
-    loaded beside it. `cache_bytes`: the bound of the prompt cache in host memory.
+    loaded beside it. `cache_bytes`: the bound of the prompt cache in host memory. `pooling` as in
+    `ModelConfig`.
     """
 
     num_slots: int = 4
@@ -50,6 +53,7 @@ class Serving:
     gpu_layers: int = 0
     adapter_bytes: int = 0
     cache_bytes: int = 0
+    pooling: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,13 @@ class Estimate:
 
     @property
     def host_bytes(self) -> int:
-        """Of host memory, at most: with a full prompt cache."""
+        """Of host memory, at most: with a full prompt cache, and asked for vectors."""
         return sum(part.host for part in self.parts)
 
     @property
     def loaded_bytes(self) -> int:
-        """Of host memory, before the prompt cache holds anything."""
-        return self.host_bytes - self.part("cache").host
+        """Of host memory, before the prompt cache holds anything and vectors were asked for."""
+        return self.host_bytes - self.part("cache").host - self.part("vectors").host
 
     @property
     def device_bytes(self) -> int:
@@ -89,11 +93,7 @@ class Estimate:
 
 
 def estimate(facts: GgufFacts, serving: Serving) -> Estimate:
-    """What an engine will need. `facts`: of all shards together.
-
-    Without the second context of a model that writes answers, made when somebody asks it for
-    vectors; most are never asked.
-    """
+    """What an engine will need. `facts`: of all shards together."""
     if facts.purpose in ("embedding", "reranking"):
         return _of_vectors(facts, serving)
     return _of_answers(facts, serving)
@@ -109,11 +109,8 @@ def text_len(facts: GgufFacts, serving: Serving) -> int:
 def _of_vectors(facts: GgufFacts, serving: Serving) -> Estimate:
     """Of a model that writes no answers: it has the context for vectors only."""
     first = _first_on_device(facts, serving)
-    tokens, length = facts.tokens, text_len(facts, serving)
-    held = length
-    if facts.pooling in ("last", "rank") and facts.architecture not in ENCODERS:
-        # Its last token has seen all others: longer texts come in pieces.
-        length, held = serving.ubatch_len, num_cells(facts, replace(serving, kv_unified=False))
+    tokens = facts.tokens
+    length, held = _text_lens(facts, serving, text_len(facts, serving))
     return Estimate(
         parts=(
             _weights(facts, first),
@@ -125,6 +122,28 @@ def _of_vectors(facts: GgufFacts, serving: Serving) -> Estimate:
     )
 
 
+def _text_lens(facts: GgufFacts, serving: Serving, length: int) -> tuple[int, int]:
+    """Tokens that are computed at once, and that the context holds; `length`: both, as long as a
+    text has to come whole."""
+    pooling = facts.pooling if serving.pooling == "auto" else serving.pooling
+    if pooling not in ("last", "rank") or facts.architecture in ENCODERS:
+        return length, length
+    # Its last token has seen all others: longer texts come in pieces.
+    return serving.ubatch_len, num_cells(facts, replace(serving, kv_unified=False))
+
+
+def _second_context(facts: GgufFacts, serving: Serving) -> Part:
+    """What a model that writes answers takes more when it is first asked for vectors."""
+    length, held = _text_lens(facts, serving, serving.ubatch_len)
+    parts = _vector_parts(facts, serving, length, held)
+    states = sum(facts.layers.state) * FLOAT_BYTES * MAX_STATES
+    return Part(
+        "vectors",
+        states + sum(part.host for part in parts),
+        sum(part.device for part in parts),
+    )
+
+
 def _vector_parts(facts: GgufFacts, serving: Serving, length: int, held: int) -> tuple[Part, ...]:
     """Of a context of `held` tokens that computes `length` at once, each with a row of results."""
     one = replace(
@@ -133,7 +152,8 @@ def _vector_parts(facts: GgufFacts, serving: Serving, length: int, held: int) ->
     )  # fmt: skip
     cells = _padded(held)
     kv = 0 if facts.architecture in ENCODERS else sum(kv_bytes(facts, one))
-    compute = _compute_bytes(facts, one, cells)
+    # All rows are results, in the graph and behind it; only encoders know no vocabulary at its end.
+    compute = _compute_bytes(facts, one, cells, 0 if facts.architecture in ENCODERS else length)
     output = length * (facts.tokens.num + facts.embedding_len) * FLOAT_BYTES
     is_on_device = _first_on_device(facts, serving) <= facts.num_layers
     return (
@@ -147,7 +167,7 @@ def _of_answers(facts: GgufFacts, serving: Serving) -> Estimate:
     cells = num_cells(facts, serving)
     first = _first_on_device(facts, serving)
     uses_device = first <= facts.num_layers
-    compute = _compute_bytes(facts, serving, cells)
+    compute = _compute_bytes(facts, serving, cells, serving.num_slots)
     kv = kv_bytes(facts, serving)
     state = [n * FLOAT_BYTES * max(1, serving.num_slots) for n in facts.layers.state]
     tokens = facts.tokens
@@ -162,6 +182,7 @@ def _of_answers(facts: GgufFacts, serving: Serving) -> Estimate:
             Part("adapters", serving.adapter_bytes),
             Part("process", PROCESS_BYTES),
             Part("cache", serving.cache_bytes),
+            _second_context(facts, serving),
         ),
         num_cells=cells,
     )
@@ -220,8 +241,8 @@ def _weights(facts: GgufFacts, first: int) -> Part:
     return Part("weights", host, device)
 
 
-def _compute_bytes(facts: GgufFacts, serving: Serving, cells: int) -> int:
-    """Of one micro-batch: scores and masks over all cells, or a layer's widest numbers."""
+def _compute_bytes(facts: GgufFacts, serving: Serving, cells: int, num_results: int) -> int:
+    """Of one micro-batch: scores and masks over all cells, a layer's widest numbers, or results."""
     heads, layers = facts.heads, facts.layers
     is_flash = uses_flash(facts, serving)
     width = facts.embedding_len
@@ -233,7 +254,7 @@ def _compute_bytes(facts: GgufFacts, serving: Serving, cells: int) -> int:
     attention = scores + (3 * query + width + 5 * held // 2) * FLOAT_BYTES
     inner = facts.feed_forward_len * max(1, facts.experts.num_used + facts.experts.num_shared)
     forward = (3 * inner + (4 + facts.experts.num_used) * width) * FLOAT_BYTES
-    output = facts.tokens.num * serving.num_slots * FLOAT_BYTES
+    output = facts.tokens.num * num_results * FLOAT_BYTES
     return max(serving.ubatch_len * (masks + max(attention, forward)), output)
 
 

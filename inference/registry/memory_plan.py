@@ -62,6 +62,7 @@ def serving_of(config: ModelConfig, changes: Mapping[str, Any]) -> Serving:
         gpu_layers=field("gpu_layers"),
         adapter_bytes=_adapter_bytes(config),
         cache_bytes=settings.ENGINE_CACHE_MIB << 20,
+        pooling=field("pooling"),
     )
     newest = next(iter(config.calibrations.all()), None) if config.pk is not None else None
     measured = measured_of(newest) if newest is not None else None

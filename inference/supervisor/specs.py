@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 
@@ -14,10 +14,12 @@ from inference.engine.starter import find_starter_model
 from inference.models import ModelConfig
 from inference.protocol.spec import DEFAULT_UBATCH_LEN, EngineSpec, MockSpec
 from inference.protocol.trial import Choice, Setting
+from inference.protocol.vectors import PoolingChoice
 from inference.queues.contract import QueueConfig
 from inference.registry.adapters import adapter_specs
 from inference.registry.engine_classes import class_refusal
 from inference.registry.files import loadable_path
+from inference.registry.selectors import task_of
 from inference.supervisor.upstream_specs import upstream_spec
 from llamaweb.lib.errors import FailedError
 
@@ -88,6 +90,8 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
         tensor_split=tuple(float(part) for part in config.tensor_split),
         chat_template=config.chat_template or None,
         special_tokens=config.special_tokens,
+        pooling=_pooling(config),
+        vector_norm=config.vector_norm,
         adapters=adapter_specs(config.adapters),
         upstream=upstream_spec(config),
         mock=MockSpec(
@@ -106,6 +110,13 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
         parent_pid=os.getpid(),
     )
     return _tuned(spec, tuning.choice, open_settings(config))
+
+
+def _pooling(config: ModelConfig) -> PoolingChoice:
+    """Some files have a head for scores, and don't say that it is to be used."""
+    if config.pooling == "auto" and task_of(config) == "reranking":
+        return "rank"
+    return cast("PoolingChoice", config.pooling)
 
 
 def _tuned(

@@ -66,6 +66,7 @@ def test_a_type_that_needs_flash_attention(admin: Client, config: ModelConfig) -
         "flash_attention": "off", "kv_layout": "auto", "ubatch_len": 0, "cache_type_k": "f16",
         "cache_type_v": "q8_0", "load_mode": "auto", "gpu_layers": 0, "split_mode": "layer",
         "main_gpu": 0, "tensor_split": "[]", "chat_template": "", "thinking": "auto",
+        "pooling": "auto", "vector_norm": 2,
     }  # fmt: skip
     url = f"{BASE}{config.pk}/change/"
     response = admin.post(url, form)

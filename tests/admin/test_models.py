@@ -11,6 +11,7 @@ from django.test import Client
 
 from inference.models import ModelConfig, ModelFile
 from inference.registry.chat_defaults import ChatDefaults
+from inference.registry.config_services import model_config_add
 from inference.registry.selectors import model_resolve
 from llamaweb.accounts.models import AuditEvent
 from tests.registry.gguf_files import model, whole
@@ -66,6 +67,8 @@ def form_of(config: ModelConfig, **changes: Any) -> dict[str, Any]:
         "main_gpu": 0,
         "tensor_split": "[]",
         "chat_template": "",
+        "pooling": "auto",
+        "vector_norm": 2,
         "thinking": "auto",
     } | changes
     return {name: value for name, value in form.items() if value is not None}
@@ -227,6 +230,21 @@ def test_adapters_and_special_tokens_are_set(
     assert str(path) in page
 
 
+def test_how_texts_become_vectors_is_set(admin: Client, second: ModelConfig) -> None:
+    assert change(admin, second, pooling="last", vector_norm=-1) == 302
+    assert (second.pooling, second.vector_norm) == ("last", -1)
+    assert AuditEvent.objects.get().detail["changed"] == ["pooling", "vector_norm"]
+
+
+def test_a_pooling_is_refused_beside_its_field(admin: Client, gguf: Path) -> None:
+    config = model_config_add(name="tiny", path=str(gguf))
+    response = admin.post(f"{BASE}{config.pk}/change/", form_of(config, pooling="rank"))
+    (told,) = response.context["errors"]
+    assert "pooling rank needs a model with a head" in str(told)
+    config.refresh_from_db()
+    assert config.pooling == "auto"
+
+
 def test_settings_are_changed_and_written_down(admin: Client, first: ModelConfig) -> None:
     changes = {"num_slots": 8, "tensor_split": "[3, 1]", "load_mode": "read", "split_mode": "row"}
     assert change(admin, first, **changes) == 302
@@ -246,6 +264,10 @@ def test_settings_are_changed_and_written_down(admin: Client, first: ModelConfig
         {"gpu_layers": -2},
         {"load_mode": "magic"},
         {"split_mode": "column"},
+        {"pooling": "sum"},
+        {"pooling": "rank"},
+        {"vector_norm": -2},
+        {"vector_norm": 1001},
         {"kv_layout": "both"},
         {"ubatch_len": 4096},
         {"cache_type_k": "q3"},

@@ -91,6 +91,55 @@ def test_packed_keys_need_heads_of_whole_blocks(models_dir: Path, field: str) ->
     assert caught.value.param == field
 
 
+@pytest.mark.parametrize(
+    ("more", "pooling", "reason"),
+    [
+        (
+            {},
+            "rank",
+            "needs a model with a head that rates texts, and this model's file names none",
+        ),
+        ({"llama__pooling_type": 1}, "rank", "needs a model with a head"),
+        ({"llama__pooling_type": 4}, "mean", "rates texts, it makes no vectors that pooling mean"),
+        ({"llama__pooling_type": 4}, "none", "rates texts"),
+    ],
+)
+def test_poolings_that_a_file_does_not_allow(
+    models_dir: Path, more: dict[str, Value], pooling: str, reason: str
+) -> None:
+    config = config_of(models_dir, **more)
+    config.pooling = pooling
+    with pytest.raises(InvalidError, match=reason) as caught:
+        model_config_change(config=config)
+    assert caught.value.param == "pooling"
+    assert ModelConfig.objects.get().pooling == "auto"
+
+
+@pytest.mark.parametrize(
+    ("more", "pooling"),
+    [
+        ({}, "last"),
+        ({"llama__pooling_type": 1}, "none"),
+        ({"llama__pooling_type": 4}, "rank"),
+        ({"llama__classifier__output_labels": ["yes", "no"]}, "rank"),
+    ],
+)
+def test_poolings_that_a_file_allows(
+    models_dir: Path, more: dict[str, Value], pooling: str
+) -> None:
+    config = config_of(models_dir, **more)
+    config.pooling = pooling
+    assert model_config_change(config=config)
+    assert ModelConfig.objects.get().pooling == pooling
+
+
+def test_nobody_ranks_with_a_model_whose_file_nobody_has_read() -> None:
+    config = ModelConfig.objects.create(name="m", engine_class="mock")
+    config.pooling = "rank"
+    with pytest.raises(InvalidError, match="isn't known yet"):
+        model_config_change(config=config)
+
+
 def test_packed_values_need_flash_attention(models_dir: Path) -> None:
     config = config_of(
         models_dir, llama__attention__key_length=64, llama__attention__value_length=64
