@@ -191,6 +191,21 @@ def test_an_answer_is_gone_on_with_where_the_server_can() -> None:
     assert json.loads(going_on.body())["prompt"] == "once upon"
 
 
+def test_reasoning_is_gone_on_with_by_a_server_that_knows_how() -> None:
+    thought = Message("assistant", reasoning="Let me see.")
+    begun = ChatPrompt((HI, thought), continue_final=True, continue_reasoning=True)
+    told = fields(generate(prompt=begun), dialect="llama_server", continues=True)
+    assert told["continue_final_message"] == "reasoning_content"
+    assert told["messages"][-1]["reasoning_content"] == "Let me see."
+    with pytest.raises(InvalidError) as caught:
+        fields(generate(prompt=begun), continues=True)
+    assert caught.value.param == "continue_final_message"
+    going_on = after(
+        generate(prompt=begun), ("content", "x"), dialect="llama_server", continues=True
+    )
+    assert going_on.is_interrupted
+
+
 SCHEMA = SamplingParams(grammar=Grammar('{"type": "null"}', kind="json_schema", param="x"))
 
 
