@@ -118,6 +118,20 @@ def test_an_api_client_cannot_tell_the_difference(server: Server) -> None:
     assert list(streams[0][0]) == list(streams[1][0])
 
 
+def test_vectors_and_scores_are_the_same_by_way_of_another_server(server: Server) -> None:
+    found = {}
+    for model in ("mock", "mirror"):
+        made = server.client.embeddings.create(model=model, input=["a cat", "a dog"])
+        body = {"model": model, "query": "abc", "documents": ["xyz", "abc"]}
+        rated: Any = server.client.post("/rerank", cast_to=object, body=body)
+        found[model] = ([item.embedding for item in made.data], made.usage, rated["results"])
+    assert found["mirror"][0] == [pytest.approx(row, abs=1e-6) for row in found["mock"][0]]
+    assert found["mirror"][1:] == found["mock"][1:]
+    with pytest.raises(openai.BadRequestError) as caught:
+        server.client.embeddings.create(model="mirror", input=[1, 2, 3])
+    assert caught.value.param == "input"
+
+
 def test_errors_are_the_same(server: Server) -> None:
     bodies = []
     for model in ("mock", "mirror"):
