@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llguidance import LLMatcher
+
 from inference.engine.contract import Thoughts
 from inference.engine.samplers import check_grammar
 from inference.protocol.params import Grammar
@@ -16,18 +18,20 @@ from inference.text.answer.forcing import awaited_grammar, forced_grammar
 from inference.text.answer.lark_writer import front_of
 from inference.text.answer.tools import tools_of
 from inference.text.prompts import TextPipeline
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import FailedError, InvalidError
 
 FORMS = ("json_schema", "regex")  # kinds of grammars that say all of an answer but its reasoning
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`opened`, `thoughts`: see `SequenceRequest`. `markers`: texts that must be seen though they
-    may be special tokens."""
+    """`matcher`, `opened`, `is_begun`, `thoughts`: see `SequenceRequest`. `markers`: texts that
+    must be seen though they may be special tokens."""
 
     grammar: Grammar | None
+    matcher: LLMatcher | None
     opened: str = ""
+    is_begun: bool = False
     thoughts: Thoughts | None = None
     markers: tuple[str, ...] = ()
 
@@ -62,15 +66,16 @@ def plan_answer(
     """
     grammar = request.sampling.grammar
     if form is None:
-        check_grammar(grammar, text.tokenizer)
-        return Plan(grammar)
+        return Plan(grammar, check_grammar(grammar, text.tokenizer))
     opened = _opened(form, prompt, request)
-    grammar = _grammar(request, form, opened, text)
+    grammar, matcher = _grammar(request, form, opened, text)
     # One that nobody asked for sleeps until a call begins, and through reasoning.
     awaited = grammar.triggers if grammar is not None and grammar.lenient else ()
     return Plan(
         grammar,
+        matcher,
         opened,
+        _goes_on_thinking(request),
         _thoughts(request, form, text, is_awaiting=bool(awaited)),
         (*form.markers, *(trigger.value for trigger in awaited)),
     )
@@ -86,8 +91,9 @@ def request_tools(request: GenerateRequest) -> list[Any]:
 
 def _grammar(
     request: GenerateRequest, form: AnswerFormat, opened: str, text: TextPipeline
-) -> Grammar | None:
-    """The client's grammar, that of the call that has to be made, or one that waits for a call."""
+) -> tuple[Grammar | None, LLMatcher | None]:
+    """The client's grammar, that of the call that has to be made, or one that waits for a call; and
+    what it was compiled to."""
     grammar, answer, special = request.sampling.grammar, request.answer, text.special_token
     tools, parallel = tools_of(request_tools(request)), answer.parallel_tool_calls
     if answer.tool_choice == "required":
@@ -104,12 +110,10 @@ def _grammar(
     else:
         grammar = awaited_grammar(form, tools, opened=opened, parallel=parallel, special=special)
         try:
-            check_grammar(grammar, text.tokenizer)
-        except InvalidError:
-            return None
-        return grammar
-    check_grammar(grammar, text.tokenizer)
-    return grammar
+            return grammar, check_grammar(grammar, text.tokenizer)
+        except (InvalidError, FailedError):
+            return None, None
+    return grammar, check_grammar(grammar, text.tokenizer)
 
 
 def _thoughts(
@@ -159,7 +163,15 @@ def _opened(form: AnswerFormat, prompt: str, request: GenerateRequest) -> str:
     """See `AnswerFormat.opened_by`. Of reasoning that the template opens nothing comes where the
     client's own grammar knows no end of it: the answer is what the grammar says."""
     grammar, reasoning = _binding(request), form.reasoning
+    goes_on = _goes_on_thinking(request)
+    opened = form.reasoning_start if goes_on else form.opened_by(prompt)
     if grammar is None or grammar.kind in FORMS:
-        return form.opened_by(prompt)
+        return opened
     is_ended = reasoning is not None and reasoning.closer.strip() in grammar.text
-    return form.opened_by(prompt) if is_ended else ""
+    if goes_on and not is_ended:
+        raise InvalidError("knows no end of the reasoning that it goes on with", param="grammar")
+    return opened if is_ended else ""
+
+
+def _goes_on_thinking(request: GenerateRequest) -> bool:
+    return isinstance(request.prompt, ChatPrompt) and request.prompt.continue_reasoning

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from llguidance import LLMatcher
+
 from inference.engine.adapters import Adapter, Scales
 from inference.protocol.events import CancelledBy, Event, Snapshot
 from inference.protocol.params import ContextParams, Limits, SamplingParams
@@ -63,8 +65,9 @@ class SequenceRequest:
     `tokens` is the whole prompt; its first `public_len` tokens are the server's own text and may
     be shared by everybody, the rest only within `cache_scope`. `owner_key` is the unit of fairness.
     `preserved`: special tokens whose text is part of the answer. `opened`: markup at the prompt's
-    end, such as `<think>`, that the answer goes on inside of. `thoughts`: where its reasoning is
-    followed. `adapters`: (number in the backend's list, scale) in order.
+    end, such as `<think>`, that the answer goes on inside of; `is_begun`: behind words. `thoughts`:
+    where its reasoning is followed. `adapters`: (number in the backend's list, scale) in order.
+    `matcher`: the compiled grammar of `sampling`; without it the engine's loop compiles it.
     """
 
     generation_id: str
@@ -82,8 +85,10 @@ class SequenceRequest:
     context: ContextParams = field(default_factory=ContextParams)
     adapters: Scales = ()
     opened: str = ""
+    is_begun: bool = False
     thoughts: Thoughts | None = None
     task: Task = "generate"
+    matcher: LLMatcher | None = field(default=None, compare=False, repr=False)
 
     def after(self, log: Snapshot | None, *, alone: bool) -> SequenceRequest:
         """See `Prepared.after`."""

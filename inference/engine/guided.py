@@ -74,7 +74,10 @@ class GuidedConstraint:
             )
 
 
-def guided(grammar: Grammar, tokenizer: Tokenizer) -> GuidedConstraint:
-    """The constraint of `grammar`, at its beginning; raises like `compile_grammar`."""
-    matcher = compile_grammar(grammar, tokenizer, takes=True).deep_copy()
-    return GuidedConstraint(matcher, tokenizer, grammar.param)
+def guided(
+    grammar: Grammar, tokenizer: Tokenizer, matcher: LLMatcher | None = None
+) -> GuidedConstraint:
+    """The constraint of `grammar`, at its beginning; raises like `compile_grammar`, which made
+    `matcher`, or is asked now."""
+    matcher = matcher or compile_grammar(grammar, tokenizer)
+    return GuidedConstraint(matcher.deep_copy(), tokenizer, grammar.param)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from llguidance import LLMatcher
@@ -24,50 +23,32 @@ class Refusal(NamedTuple):
 Outcome: TypeAlias = LLMatcher | Refusal
 
 
-@dataclass(slots=True)
-class _Kept:
-    outcome: Outcome
-    num_chars: int
-    is_awaited: bool
-
-
 class KeptGrammars:
-    """The last ones, by key; safe from several threads.
-
-    One that was checked is awaited by its sequence: it stays until that takes it, so that the
-    engine's loop doesn't compile it again; only `MAX_KEPT` newer ones push it out.
-    """
+    """The last ones, by key; safe from several threads. A sequence brings its own with it, so that
+    nothing depends on what is still here."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[Outcome, int]] = OrderedDict()
+        self._num_chars = 0
 
-    def get(
-        self, key: Hashable, num_chars: int, make: Callable[[], Outcome], *, takes: bool
-    ) -> Outcome:
-        """What is kept under `key`, or what `make` says. `takes`: for a sequence, not a check."""
+    def get(self, key: Hashable, num_chars: int, make: Callable[[], Outcome]) -> Outcome:
+        """What is kept under `key`, or what `make` says."""
         with self._lock:
-            kept = self._kept.get(key)
-        if kept is None:
-            kept = _Kept(make(), num_chars, is_awaited=False)  # others needn't wait for it
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][0]
+        outcome = make()  # others needn't wait for it
         with self._lock:
-            kept.is_awaited = not takes and not isinstance(kept.outcome, Refusal)
-            self._kept[key] = kept
-            self._kept.move_to_end(key)
-            self._make_room()
-        return kept.outcome
+            if key not in self._kept:
+                self._num_chars += num_chars
+            self._kept[key] = outcome, num_chars
+            while len(self._kept) > MAX_KEPT or self._num_chars > MAX_KEPT_CHARS:
+                _, (_, freed) = self._kept.popitem(last=False)
+                self._num_chars -= freed
+        return outcome
 
     def num_chars(self) -> int:
         """Length of all texts that are kept."""
         with self._lock:
-            return sum(kept.num_chars for kept in self._kept.values())
-
-    def _make_room(self) -> None:
-        room = MAX_KEPT_CHARS - sum(kept.num_chars for kept in self._kept.values())
-        for key, kept in list(self._kept.items())[:-1]:
-            if room < 0 and not kept.is_awaited:
-                del self._kept[key]
-                room += kept.num_chars
-        while len(self._kept) > MAX_KEPT:
-            free = (key for key, kept in self._kept.items() if not kept.is_awaited)
-            del self._kept[next(free, next(iter(self._kept)))]
+            return self._num_chars

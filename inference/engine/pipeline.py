@@ -89,7 +89,9 @@ class Pipeline:
             context=request.context,
             adapters=adapters,
             opened=plan.opened,
+            is_begun=plan.is_begun,
             thoughts=plan.thoughts,
+            matcher=plan.matcher,
         )
 
     def prepare_vectors(self, request: EmbedRequest | RerankRequest) -> VectorRequest:
@@ -108,6 +110,7 @@ class Pipeline:
             tools=tools_of(request_tools(request)),
             make_id=call_ids(request.generation_id),
             opened=prepared.opened,
+            is_begun=prepared.is_begun,
         )
         reader = AnswerReader(parser, one_call=not params.parallel_tool_calls)
         if prepared.resume is not None:

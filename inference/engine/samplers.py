@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, cast
 
+from llguidance import LLMatcher
+
 from inference.engine.backend import Backend
 from inference.engine.constraints import ConstrainedSampler, Constraint
 from inference.engine.contract import SequenceRequest
@@ -56,6 +58,7 @@ def _constrained(sampler: Sampler, request: SequenceRequest, backend: Backend) -
             request.thoughts,
             tokenizer,
             opened=request.opened,
+            is_begun=request.is_begun,
             preserved=request.preserved,
             num_published=len(request.resume.token_ids) if request.resume else 0,
         )
@@ -65,14 +68,15 @@ def _constrained(sampler: Sampler, request: SequenceRequest, backend: Backend) -
     return ConstrainedSampler(sampler, constraints, tokenizer, guard) if constraints else sampler
 
 
-def check_grammar(grammar: Grammar | None, tokenizer: Tokenizer) -> None:
-    """Refuse a grammar early, outside the engine's loop; raises like `build_sampler`."""
+def check_grammar(grammar: Grammar | None, tokenizer: Tokenizer) -> LLMatcher | None:
+    """Refuse or compile a grammar early, outside the engine's loop; raises like `build_sampler`.
+    None: there is none, or llama.cpp will read it."""
     if grammar is None or not grammar.text:
-        return
+        return None
     if grammar.kind != "gbnf":
-        compile_grammar(grammar, tokenizer)
-        return
+        return compile_grammar(grammar, tokenizer)
     _check(grammar.text, cast(Any, tokenizer))
+    return None
 
 
 @functools.lru_cache(GRAMMARS_KNOWN)
@@ -86,12 +90,12 @@ def _check(text: str, tokenizer: Tokenizer) -> None:
 def _grammar(
     grammar: Grammar, request: SequenceRequest, backend: Backend, guard: ThoughtGuard | None
 ) -> Constraint:
-    check_grammar(grammar, backend.tokenizer)
-    rules: Constraint = (
-        backend.grammar(grammar.text)
-        if grammar.kind == "gbnf"
-        else guided(grammar, backend.tokenizer)
-    )
+    rules: Constraint
+    if grammar.kind == "gbnf":
+        check_grammar(grammar, backend.tokenizer)
+        rules = backend.grammar(grammar.text)
+    else:
+        rules = guided(grammar, backend.tokenizer, request.matcher)
     if grammar.lenient:
         rules = LenientGrammar(rules)
     if not grammar.lazy:

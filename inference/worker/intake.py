@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from inference.engine.errors import failed_event
 from inference.engine.serving import Pipeline
@@ -32,10 +33,10 @@ from inference.protocol.results import (
     TokenizeResult,
     UtilityResult,
 )
-from inference.queues.contract import Claim, Queue
+from inference.queues.contract import Queue
 from inference.worker.inbox import Add, EndReasoning, Order
 from inference.worker.outlet import Outlet
-from inference.worker.running import LeaseEvent, RunningSet
+from inference.worker.running import LeaseEvent, Running, RunningSet
 from llamaweb.lib.errors import NotSupportedError, UnavailableError
 
 log = logging.getLogger(__name__)
@@ -43,12 +44,13 @@ log = logging.getLogger(__name__)
 CONTROL_WAIT_S = 1.0  # longest block on the control mark
 IDLE_LOOK_S = 0.5  # how often to look for work when nothing says so (expired leases, ageing)
 RETRY_S = 0.2
+NUM_PREPARING = 4  # at once: a template or a schema that takes long holds up nobody else
 MAX_UTILITIES = 32  # held at once: what needs no slot, texts to embed for the most part
 
 
 class Intake:
     """Claims from a thread of its own while fewer than `num_slots` answers, or `MAX_UTILITIES`
-    requests that need no slot, are held."""
+    requests that need no slot, are held; several are prepared at once."""
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class Intake:
         self._on_control = on_control
         self._look = threading.Event()
         self._stopping = threading.Event()
+        self._preparing = ThreadPoolExecutor(NUM_PREPARING, "prepare")
         self._threads = [
             threading.Thread(target=self._watch, name="control", daemon=True),
             threading.Thread(target=self._run, name="intake", daemon=True),
@@ -93,6 +96,7 @@ class Intake:
         self._stopping.set()
         self._look.set()
         self._threads[1].join()
+        self._preparing.shutdown()
 
     def _watch(self) -> None:
         """Turn the queue's control mark into wake-ups."""
@@ -135,11 +139,11 @@ class Intake:
             utilities=max(0, MAX_UTILITIES - (len(requests) - num_slots_held)),
         )
         for claim in claims:
-            self._take(claim)
+            self._preparing.submit(self._take, self._running.add(claim))
         return bool(claims)
 
-    def _take(self, claim: Claim) -> None:
-        running = self._running.add(claim)
+    def _take(self, running: Running) -> None:
+        claim = running.claim
         generation_id = claim.request.generation_id
         try:
             if isinstance(claim.request, GenerateRequest):

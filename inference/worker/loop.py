@@ -89,7 +89,10 @@ class Loop:
                 pass
 
     def _add(self, order: Add, generation_id: str, epoch: int) -> None:
-        if generation_id in self._epochs:  # an older lease of the same generation
+        held = self._epochs.get(generation_id)
+        if held is not None and held > epoch:
+            return  # it took so long to prepare that a newer lease came first
+        if held is not None:
             self._engine.drop(generation_id)
         self._epochs[generation_id] = epoch
         try:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llguidance import LLMatcher
 
 from inference.engine.constraints import ConstraintError
 from inference.engine.guidance import compile_grammar
@@ -167,37 +166,37 @@ def test_a_compiled_grammar_is_remembered_and_not_changed_by_its_use() -> None:
 
 
 def test_a_refusal_is_remembered_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inference.engine.guidance._KEPT", KeptGrammars())  # nothing awaited
     grammar = of_schema({"type": "string", "pattern": "once(?=twice)"})
     said = []
     for _ in range(2):
         with pytest.raises(InvalidError) as caught:
             compile_grammar(grammar, TOKENIZER)
         said.append((caught.value.message, caught.value.param))
-        monkeypatch.setattr("inference.engine.guidance._matcher", None)  # can't be called
+        monkeypatch.setattr("inference.engine.guidance.make_matcher", None)  # can't be called
     assert said[0] == said[1]
 
 
-def test_kept_grammars_are_bounded_and_wait_for_their_sequences() -> None:
+def test_kept_grammars_are_bounded_and_the_last_ones() -> None:
     kept = KeptGrammars()
     made: list[int] = []
 
-    def ask_for(number: int, *, takes: bool) -> None:
-        def make() -> Refusal | LLMatcher:
+    def ask_for(number: int, num_chars: int = 1) -> None:
+        def make() -> Refusal:
             made.append(number)
-            return compile_grammar(Grammar("a", kind="regex"), TOKENIZER)
+            return Refusal("no", None)
 
-        kept.get(number, MAX_KEPT_CHARS // 4, make, takes=takes)
+        kept.get(number, num_chars, make)
 
+    for number in (*range(MAX_KEPT), *range(MAX_KEPT)):
+        ask_for(number)
+    assert made == list(range(MAX_KEPT))
+    ask_for(MAX_KEPT)  # in the place of the one that was asked for the longest time ago
+    ask_for(1)
+    ask_for(0)
+    assert made[MAX_KEPT:] == [MAX_KEPT, 0]
     for number in range(8):
-        ask_for(number, takes=False)
-    for number in range(8):  # more than there is room for, but none is compiled again
-        ask_for(number, takes=True)
-    assert made == list(range(8))
+        ask_for(100 + number, MAX_KEPT_CHARS // 4)
     assert kept.num_chars() <= MAX_KEPT_CHARS
-    for number in range(3 * MAX_KEPT):  # nobody comes for them
-        ask_for(100 + number, takes=False)
-    assert kept.num_chars() <= MAX_KEPT * MAX_KEPT_CHARS // 4
 
 
 def test_a_refused_token_changes_nothing() -> None:

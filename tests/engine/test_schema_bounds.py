@@ -9,7 +9,7 @@ import signal
 import string
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from inference.engine import guidance
+from inference.engine.grammar_process import GrammarProcess
 from inference.engine.guidance import compile_grammar
 from inference.engine.mock_tokenizer import MockTokenizer
 from inference.protocol.params import Grammar, GrammarKind
 from inference.text.lark import refuse_unbounded
+from inference.text.schema.prepare import MAX_SCHEMA_CHARS
 from llamaweb.lib.errors import InvalidError
 from tests.text.schema.suite import SMALL, WORD
 
 MAX_CPU_S = 10.0  # it is below 2 on an idle machine; what is without a bound takes minutes
+QUICK_S = 0.5  # many of them are compiled
 MAX_BYTES = 64 * 1024 * 1024
 CHILD_TIMEOUT_S = 600
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +77,27 @@ def meeting_by_reference(levels: int) -> str:
     return "\n".join([f"start: A{levels - 1}", "A0: /.*a.{20}/", *rungs])
 
 
+def names(num: int) -> list[str]:
+    return [f"n{n}" for n in range(num)]
+
+
+# The compiler counts its steps, but in each of these it copies thousands of names.
+COPIED: list[Any] = [
+    {
+        "anyOf": [{"$ref": "#/$defs/a", "type": "object"}] * 1200,
+        "$defs": {"a": {"required": names(9000)}},
+    },
+    {"enum": list(range(7000)), "required": names(9000)},
+    {
+        "allOf": [
+            {"required": names(9000)},
+            {"oneOf": [{"properties": {"t": {"const": n}}, "required": ["t"]} for n in range(700)]},
+        ]
+    },
+]
+MEETING = {"allOf": [pattern(f".*{c}.{{20}}") for c in string.ascii_lowercase[:16]]}
 SCHEMAS: list[Any] = [
+    *COPIED,
     nested(8),
     nested(30),
     ladder("anyOf", {"type": "null"}),
@@ -97,7 +121,7 @@ SCHEMAS: list[Any] = [
     pattern("^(.{0,1000}x){0,1000}$"),
     pattern("(a|b)*a(a|b){20}$"),
     pattern("a.*b.*c", maxLength=100_000),
-    {"allOf": [pattern(f".*{c}.{{20}}") for c in string.ascii_lowercase[:16]]},
+    MEETING,
     {"multipleOf": 9973},
     {"allOf": [{"multipleOf": 99}, {"multipleOf": 101}]},
     {"allOf": [{"properties": {"a": {"$ref": "#"}}}, {"properties": {"a": {"$ref": "#"}}}]},
@@ -116,11 +140,35 @@ TEXTS: list[tuple[GrammarKind, str]] = [
     ("lark", "start: " + " ".join("x" for _ in range(20_000)) + '\nx: "a"?'),
     ("lark", "start: A\nA: " + " & ".join(f"/.*{a}.*{b}.*/" for a in LETTERS for b in LETTERS)),
     ("lark", meeting_by_reference(16)),
-    ("lark", "start: %json " + json.dumps(SCHEMAS[23])),
+    ("lark", "start: %json " + json.dumps(MEETING)),
     ("lark", "start: %lark {\nstart: A\nA: " + " & ".join(["/(a|b)*a(a|b){18}/"] * 12) + "\n}"),
     ("lark", 'start: %regex {"substring_words": "' + "a b " * 10_000 + '"}'),
     ("lark", "start: A\nA: ~(/(a|b)*a(a|b){18}/) & /(a|b)*b(a|b){17}/"),
 ]
+
+
+@st.composite
+def multiplied(draw: st.DrawFn) -> Any:
+    """Few parts, each of them many times, in each other's place."""
+    sizes = st.sampled_from([1, 7, 60, 400])
+    some: list[Any] = [
+        {"required": names(draw(sizes) * 10)},
+        {"enum": list(range(draw(sizes) * 10))},
+        {"properties": dict.fromkeys(names(draw(sizes)), SMALL)},
+        {"$ref": "#/$defs/a"},
+        {"$ref": "#/$defs/b", "type": "object"},
+        WORD,
+    ]
+    parts = st.sampled_from(some)
+
+    def level(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        words = st.sampled_from(["anyOf", "oneOf", "allOf"])
+        lists = st.builds(lambda items, num: items * num, st.lists(inner, min_size=1), sizes)
+        beside = st.builds(lambda word, items, more: {**more, word: items}, words, lists, parts)
+        return beside | inner.map(lambda item: {"properties": {"a": item, "b": item}})
+
+    schema = draw(level(level(parts)))
+    return {**schema, "$defs": {"a": draw(level(parts)), "b": draw(parts)}}
 
 
 def hostile() -> list[Grammar]:
@@ -133,28 +181,44 @@ def check_path(error: InvalidError, param: str) -> None:
     assert (error.param or "").startswith(param)
 
 
-def compile_within_limits(grammars: Iterable[Grammar]) -> None:
+def compile_within_limits(grammar: Grammar) -> None:
     """Runs in a process of its own: the kernel ends it when a bound is passed."""
-    compile_grammar(Grammar('{"type": "null"}', kind="json_schema"), TOKENIZER)
-    for number, grammar in enumerate(grammars):
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MAX_BYTES, resource.RLIM_INFINITY))
+    signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)  # of CPU; its signal ends the process
+    try:
+        if grammar.kind == "lark":
+            refuse_unbounded(grammar.text, param=grammar.param)
+        compile_grammar(grammar, TOKENIZER)
+    except InvalidError as error:
+        check_path(error, "s")
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@given(multiplied().map(json.dumps).filter(lambda text: len(text) <= MAX_SCHEMA_CHARS))
+def compile_multiplied(text: str) -> None:
+    print(len(text), flush=True)
+    compile_within_limits(Grammar(text, kind="json_schema", param="s"))
+
+
+def main() -> None:
+    compile_grammar(Grammar(json.dumps(optional(50)), kind="json_schema"), TOKENIZER)  # warm
+    if sys.argv[1:] == ["multiplied"]:
+        process = GrammarProcess(guidance.vocabulary_of(TOKENIZER).words, compile_s=QUICK_S)
+        guidance.grammar_process = lambda _: process  # type: ignore[assignment]
+        compile_multiplied()
+        process.close()
+        return
+    for number, grammar in enumerate(hostile()):
         print(number, flush=True)
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + MAX_BYTES, resource.RLIM_INFINITY))
-        signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)  # of CPU; its signal ends the process
-        try:
-            if grammar.kind == "lark":
-                refuse_unbounded(grammar.text, param=grammar.param)
-            compile_grammar(grammar, TOKENIZER)
-        except InvalidError as error:
-            check_path(error, "s")
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        compile_within_limits(grammar)
 
 
-def test_hostile_ones_are_compiled_or_refused_within_their_bounds() -> None:
-    command = [sys.executable, "-m", "tests.engine.test_schema_bounds"]
-    done = subprocess.run(
-        command,
+def run_alone(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.engine.test_schema_bounds", *args],
         cwd=ROOT,
         env={**os.environ, "MALLOC_ARENA_MAX": "1"},  # each is 64 MiB of address space
         capture_output=True,
@@ -162,11 +226,21 @@ def test_hostile_ones_are_compiled_or_refused_within_their_bounds() -> None:
         timeout=CHILD_TIMEOUT_S,
         check=False,
     )
+
+
+def test_hostile_ones_are_compiled_or_refused_within_their_bounds() -> None:
+    done = run_alone()
     numbers = done.stdout.split()
     assert (done.returncode, len(numbers)) == (0, len(hostile())), (
         numbers[-1:],
         done.stderr[-800:],
     )
+
+
+def test_what_is_multiplied_is_compiled_or_refused_within_its_bounds() -> None:
+    done = run_alone("multiplied")
+    assert done.returncode == 0, (done.stdout.split()[-1:], done.stderr[-800:])
+    assert len(done.stdout.split()) > 20
 
 
 KEYWORDS = st.sampled_from(
@@ -225,4 +299,4 @@ def test_any_schema_is_compiled_or_refused_by_path(schemas: Any, data: Any) -> N
 
 
 if __name__ == "__main__":
-    compile_within_limits(hostile())
+    main()

@@ -65,6 +65,15 @@ def test_a_newer_lease_replaces_the_older_one(room: Room) -> None:
     assert room.engine.free_slots == 4
 
 
+def test_an_older_lease_that_took_longer_to_prepare_comes_too_late(room: Room) -> None:
+    room.loop.hand_over(Add(ask("g", "abc"), NEW))
+    room.turn(2)
+    room.loop.hand_over(Add(ask("g", "abc"), OLD))
+    room.turn(20)
+    assert [epoch for epoch, _ in room.sink.ends()] == [NEW]
+    assert room.engine.free_slots == 4
+
+
 def test_a_cancel_on_the_way_ends_it_and_the_late_arrival_is_ignored(room: Room) -> None:
     room.loop.hand_over(Abort("g", NEW, "user"))
     room.loop.hand_over(Add(ask("g", "abc"), NEW))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
+from inference.engine.contract import SequenceRequest
 from inference.engine.mock_tokenizer import END_TOKEN, VOCAB_LEN
+from inference.engine.pipeline import Pipeline
 from inference.protocol.events import Cancelled, Failed, Finished, Started
 from inference.protocol.fold import text_of
 from inference.protocol.params import Grammar, Limits, SamplingParams
@@ -15,6 +18,7 @@ from inference.protocol.requests import (
     CountRequest,
     DescribeRequest,
     DetokenizeRequest,
+    GenerateRequest,
     InfillPrompt,
     Message,
     MixedPrompt,
@@ -43,6 +47,25 @@ def test_an_answer_is_whole(bench: Bench) -> None:
     assert log.terminal.reason == "stop"
     assert isinstance(log.started, Started)
     assert log.started.prompt_tokens == log.terminal.usage.prompt_tokens > 0
+
+
+def test_one_that_takes_long_to_prepare_holds_nobody_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, prepare = threading.Event(), Pipeline.prepare
+
+    def slow(pipeline: Pipeline, request: GenerateRequest) -> SequenceRequest:
+        if request.owner_key == "user:slow":
+            assert goes_on.wait(WAIT_S)
+        return prepare(pipeline, request)
+
+    monkeypatch.setattr(Pipeline, "prepare", slow)
+    bench.start()
+    late = bench.submit(generate("late", owner_key="user:slow"))
+    assert text_of(bench.ended(bench.submit(generate("soon")))) == "soon"
+    assert bench.log(late).terminal is None
+    goes_on.set()
+    assert text_of(bench.ended(late)) == "late"
 
 
 def test_many_answers_at_once(bench: Bench) -> None:
