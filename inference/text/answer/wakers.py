@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from inference.text.answer.families import AnswerFormat
-from inference.text.answer.shapes import NAME, NUMBER, CallShape
+from inference.text.answer.shapes import BARE_ID, CALL_ID, GAP, NAME, NUMBER, CallShape
 
+_SOFT = re.compile("|".join((BARE_ID, CALL_ID, GAP, NUMBER)))
 SPACED = ("\n", "{", "[")  # where models differ in white space behind a marker
 
 
@@ -31,7 +33,7 @@ def wakers_of(
         return []
     found = [Waker(_named(wake.text, names), shape, wake.kind) for wake in shape.wakes]
     if opened and (rest := behind(shape, opened)) is not shape:
-        text = (rest.begin + rest.head).split(NUMBER)[0]
+        text = _SOFT.split(rest.begin + rest.head)[0]
         found.append(Waker(_named(text, names), rest, "start"))
     if not found:
         sections = (section.opener for section in form.sections)

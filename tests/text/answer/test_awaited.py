@@ -18,7 +18,9 @@ from inference.text.answer.forcing import awaited_grammar
 from inference.text.answer.shapes import NAME, NUMBER, SHAPES
 from inference.text.answer.tools import Tool
 from tests.text.answer import test_forcing
-from tests.text.answer.test_forcing import CLOCK, FEW, GIVEN, WEATHER, call_text, parsed
+from tests.text.answer.answers import TOOLS, format_of
+from tests.text.answer.test_families import CASES as FIXTURES
+from tests.text.answer.test_forcing import CLOCK, FEW, GIVEN, WEATHER, call_text, parsed, plain
 
 TOKENIZER = MockTokenizer()
 CASES = [(name, index) for name, index in test_forcing.CASES if SHAPES[name][index].awaits]
@@ -55,7 +57,7 @@ class Watched:
 def opening(family: str, index: int, monkeypatch: pytest.MonkeyPatch) -> Any:
     shape = replace(SHAPES[family][index], needs="")
     monkeypatch.setitem(SHAPES, family, (shape,))  # type: ignore[arg-type]
-    return shape
+    return plain(shape)
 
 
 @pytest.mark.parametrize("front", ["", "I look. "])
@@ -210,12 +212,205 @@ def test_what_can_not_be_enforced_is_json_at_least(family: str, schema: Any) -> 
 
 
 def test_what_a_model_writes_in_another_way_is_left_to_it() -> None:
-    """Llama's code, LFM2's lists and Gemma's quotes: calls, but not as forced ones are."""
-    for family in ("lfm2", "gemma-4"):
-        assert awaited_grammar(FAMILIES[family], [WEATHER], special=lambda _: None) is None
-    watched = Watched(FAMILIES["llama"], WEATHER)
-    assert watched.reads('<|python_tag|>weather.call(city="Paris", places=[])')
+    """Gemma's quotes: calls, but not as forced ones are."""
+    assert awaited_grammar(FAMILIES["gemma-4"], [WEATHER], special=lambda _: None) is None
+
+
+# Kinds of cases whose texts are whole calls, as the template writes them.
+WRITTEN = (
+    *("one", "parallel", "no-parameters", "no-parameters-then-some", "nested", "unicode"),
+    *("quotes-and-lines", "call-after-text"),
+)
+
+
+def _written() -> list[Any]:
+    found = []
+    for path in FIXTURES:
+        told = json.loads(path.read_text("utf-8"))
+        # Mistral's newer way is told by a token of the vocabulary.
+        if SHAPES[told["family"]][0].awaits and path.stem != "mistral":
+            is_one = SHAPES[told["family"]][0].between is None
+            found += [
+                pytest.param(format_of(told["template"]), case, id=f"{path.stem}-{case['name']}")
+                for case in told["cases"]
+                if case["name"] in WRITTEN and not (is_one and len(case["calls"]) > 1)
+            ]
+    return found
+
+
+@pytest.mark.parametrize(("form", "case"), _written())
+def test_what_a_family_s_template_writes_may_be_written(form: AnswerFormat, case: Any) -> None:
+    watched = Watched(form, *TOOLS)
+    assert watched.reads(case["text"].removesuffix("<|calls|>"))  # which ends the turn
     assert watched.may_end
+
+
+def test_a_call_in_cohere_s_json_may_have_an_id() -> None:
+    text = '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "weather", "parameters": '
+    form = FAMILIES["command-r7b"]
+    assert Watched(form, WEATHER).reads(text + '{"city": "", "places": []}}\n]<|END_ACTION|>')
+    assert not Watched(form, WEATHER).reads(text + '{"city": 7')
+    assert not Watched(form, WEATHER).reads(text.replace('"0"', '{"a": 1}'))
+
+
+MIXED = Tool(
+    "f",
+    {
+        "properties": {
+            "text": {"type": "string"},
+            "name": {"anyOf": [{"enum": ["a", "b"]}, {"type": "null"}]},
+            "num": {"type": ["string", "integer"]},
+            "flag": {"type": "boolean"},
+            "any": {},
+        }
+    },
+)
+DSML = (
+    '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n'
+    '<｜DSML｜parameter name="{}" string="{}">{}</｜DSML｜parameter>\n'
+    "</｜DSML｜invoke>\n</｜DSML｜function_calls>"
+)
+K3 = (
+    '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|>'
+    '<|open|>argument key="{}" type="{}"<|sep|>{}<|close|>argument<|sep|>'
+    "<|close|>call<|sep|><|close|>tools<|sep|>"
+)
+VALUES: list[tuple[str, bool, str, Any]] = [
+    # name, whether it is said to be a text, value, what it means: () for nothing
+    ("text", True, "7 </b>", "7 </b>"),
+    ("text", False, "7", ()),
+    ("name", True, "a", "a"),
+    ("name", True, "c", ()),
+    ("name", False, "null", None),
+    ("name", False, "7", ()),
+    ("num", True, "7", "7"),
+    ("num", False, "7", 7),
+    ("num", False, "[]", ()),
+    ("flag", True, "true", ()),
+    ("flag", False, "true", True),
+    ("any", True, "[1", "[1"),
+    ("any", False, '[1, "x"]', [1, "x"]),
+    ("any", False, "[1", ()),
+]
+NAMED = {str: "string", bool: "boolean", int: "number", list: "array", type(None): "null"}
+
+
+@pytest.mark.parametrize(("name", "is_text", "value", "means"), VALUES)
+@pytest.mark.parametrize("family", ["deepseek-dsml", "kimi-k3"])
+def test_a_type_in_front_of_a_value_is_the_schema_s(
+    family: str, name: str, is_text: bool, value: str, means: Any
+) -> None:
+    if family == "kimi-k3":
+        kind = "string" if is_text else NAMED[type(means)] if means != () else "number"
+        text = K3.format(name, kind, value)
+    else:
+        text = DSML.format(name, str(is_text).lower(), value)
+    form = FAMILIES[family]
+    assert Watched(form, MIXED).reads(text) == (means != ())
+    if means != ():
+        (call,) = parsed(text, form, MIXED).calls
+        assert json.loads(call.arguments) == {name: means}
+
+
+ORDER = Tool(
+    "order",
+    {
+        "type": "object",
+        "properties": {
+            "item": {"enum": ["tea", "it's", None, 3]},
+            "count": {"type": "integer", "minimum": 1, "maximum": 9},
+            "code": {"type": "string", "pattern": "^[A-Z]{2}$"},
+            "note": {"type": ["string", "null"]},
+            "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+            "to": {
+                "type": "object",
+                "properties": {"zip": {"type": "integer"}, "fast": {"type": "boolean"}},
+                "required": ["zip"],
+                "additionalProperties": False,
+            },
+            "more": {"type": "object"},
+            "place": {"$ref": "#/$defs/place"},
+        },
+        "required": ["item", "count"],
+        "$defs": {"place": {"enum": ["here", "there"]}},
+    },
+)
+PYTHON = [
+    ("item='tea', count=1", {"item": "tea", "count": 1}),
+    ('item="it\'s", count=9', {"item": "it's", "count": 9}),
+    ("item='it\\'s', count=9", {"item": "it's", "count": 9}),
+    ('item=None, count=2, code="AB"', {"item": None, "count": 2, "code": "AB"}),
+    ("item=3, count=2, note=None", {"item": 3, "count": 2, "note": None}),
+    ("item=3, count=2, note='漢\\n'", {"item": 3, "count": 2, "note": "漢\n"}),
+    ("item=3, count=2, tags=['a', \"b\"]", {"item": 3, "count": 2, "tags": ["a", "b"]}),
+    ("item=3, count=2, tags=[]", {"item": 3, "count": 2, "tags": []}),
+    ("item=3, count=2, to={'zip': 1}", {"item": 3, "count": 2, "to": {"zip": 1}}),
+    (
+        'item=3, count=2, to={"zip": 1, "fast": True}',
+        {"item": 3, "count": 2, "to": {"zip": 1, "fast": True}},
+    ),
+    (
+        "item=3, count=2, more={'a': [1.5, None, {'b': False}]}",
+        {"item": 3, "count": 2, "more": {"a": [1.5, None, {"b": False}]}},
+    ),
+    ('item=3, count=2, place="here"', {"item": 3, "count": 2, "place": "here"}),
+]
+NO_PYTHON = [
+    *("", "item='tea'", "item='ale', count=1", "item='tea', count=0", "item='tea', count='1'"),
+    *("count=1, item='tea', size=2", "item=3, count=2, code='abc'", "item=3, count=2, note=7"),
+    *(
+        "item=3, count=2, tags=['a', 'b', 'c']",
+        "item=3, count=2, tags=[1]",
+        "item=3, count=2, to={}",
+    ),
+    *(
+        "item=3, count=2, to={'zip': 1, 'x': 2}",
+        "item=3, count=2, place='nowhere'",
+        "item=f(), count=1",
+    ),
+]
+# family, what stands in front of a call's arguments and behind them
+LISTS = [
+    ("llama", "[order(", ")]"),
+    ("llama", "<|python_tag|>order.call(", ")"),
+    ("llama", "Now: <|python_tag|>[order(", ")]"),
+    ("llama", "<|python_start|>[clock(), order(", ")]<|python_end|>"),
+    ("lfm2", "<|tool_call_start|>[order(", "), clock()]<|tool_call_end|>"),
+]
+
+
+@pytest.mark.parametrize(("family", "front", "back"), LISTS)
+@pytest.mark.parametrize(("arguments", "means"), PYTHON)
+def test_calls_in_python_s_notation_are_held_to_the_schema(
+    family: str, front: str, back: str, arguments: str, means: Any
+) -> None:
+    text, form = front + arguments + back, FAMILIES[family]
+    watched = Watched(form, ORDER, CLOCK)
+    assert watched.reads(text)
+    assert watched.may_end
+    calls = {call.name: call.arguments for call in parsed(text, form, ORDER, CLOCK).calls}
+    assert json.loads(calls["order"]) == means
+
+
+@pytest.mark.parametrize(("family", "front", "back"), LISTS)
+@pytest.mark.parametrize("arguments", NO_PYTHON)
+def test_no_other_arguments_in_python_s_notation(
+    family: str, front: str, back: str, arguments: str
+) -> None:
+    assert not Watched(FAMILIES[family], ORDER, CLOCK).reads(front + arguments + back)
+
+
+def test_a_list_without_a_tool_s_name_is_text() -> None:
+    watched = Watched(FAMILIES["llama"], WEATHER)
+    assert watched.reads('[1] is a note, [weather] a word and <|python_tag|>print("code")')
+    assert watched.may_end
+
+
+def test_pythonic_tools_without_parameters_or_schema() -> None:
+    form = FAMILIES["lfm2"]
+    for schema, given in ((None, "a=1, b=['x']"), ({"properties": {}}, ""), (None, "")):
+        text = f"<|tool_call_start|>[f({given})]<|tool_call_end|>"
+        assert Watched(form, Tool("f", schema)).reads(text)
 
 
 def test_tools_without_end_are_left_alone() -> None:
@@ -226,7 +421,8 @@ def test_tools_without_end_are_left_alone() -> None:
 
 
 def test_tools_that_each_wake_a_grammar_are_not_too_many() -> None:
-    """Calls of this family begin with the name."""
+    """Calls of this family begin with the name; its other ways of writing have room for fewer."""
     form, tools = FAMILIES["llama"], [Tool(f"f{n}") for n in range(MAX_TRIGGERS + 1)]
+    assert Watched(form, *tools[:3]).reads("[f1()]")
     assert awaited_grammar(form, tools[:100], special=lambda _: None) is not None
     assert awaited_grammar(form, tools, special=lambda _: None) is None

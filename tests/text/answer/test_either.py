@@ -22,7 +22,7 @@ from inference.text.answer.shapes import SHAPES, CallShape
 from inference.text.answer.tools import Tool
 from llamaweb.lib.errors import InvalidError
 from tests.text.answer.answers import read
-from tests.text.answer.test_forcing import CASES, CLOCK, GIVEN, WEATHER, call_text, parsed
+from tests.text.answer.test_forcing import CASES, CLOCK, GIVEN, WEATHER, call_text, parsed, plain
 
 TOKENIZER = MockTokenizer()
 FORM = {
@@ -58,7 +58,7 @@ def follows(text: str, form: AnswerFormat, *tools: Tool, opened: str = "") -> bo
 def shape_of(family: str, index: int, monkeypatch: pytest.MonkeyPatch) -> CallShape:
     shape = replace(SHAPES[family][index], needs="")
     monkeypatch.setitem(SHAPES, family, (shape,))  # type: ignore[arg-type]
-    return shape
+    return plain(shape)
 
 
 @pytest.mark.parametrize(("family", "index"), MARKED)

@@ -10,14 +10,14 @@ import pytest
 
 from inference.engine.guidance import compile_grammar
 from inference.engine.mock_tokenizer import MockTokenizer
-from inference.text.answer import forcing
+from inference.text.answer import call_writer
 from inference.text.answer.events import whole
 from inference.text.answer.families import FAMILIES, AnswerFormat
 from inference.text.answer.forcing import forced_grammar
 from inference.text.answer.lark_writer import MAX_CHARS
 from inference.text.answer.parser import AnswerParser
 from inference.text.answer.reasoning_tags import THINK
-from inference.text.answer.shapes import KEY, NAME, NUMBER, SHAPES, CallShape
+from inference.text.answer.shapes import KEY, NAME, NUMBER, SHAPES, CallShape, plainest
 from inference.text.answer.tools import Tool
 from inference.text.schema.prepare import prepare
 from llamaweb.lib.errors import InvalidError
@@ -51,17 +51,30 @@ def follows(text: str, form: AnswerFormat, *tools: Tool, **options: Any) -> bool
     return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
 
+def plain(shape: CallShape) -> CallShape:
+    """The shape without what may be left out."""
+    between = None if shape.between is None else plainest(shape.between)
+    return replace(
+        shape,
+        begin=plainest(shape.begin),
+        head=plainest(shape.head),
+        tail=plainest(shape.tail),
+        between=between,
+        end=plainest(shape.end),
+    )
+
+
 def call_text(shape: CallShape, tool: Tool, arguments: dict[str, Any], *, number: int = 0) -> str:
     text = json.dumps(arguments, ensure_ascii=False)
     if shape.tags is not None:
         text = "".join(
-            shape.tags.opener.replace(KEY, key)
+            plainest(shape.tags.opener).replace(KEY, key)
             + (value if isinstance(value, str) else json.dumps(value))
             + shape.tags.closer
             for key, value in arguments.items()
         )
-    head = shape.head.replace(NAME, tool.name).replace(NUMBER, str(number))
-    return head + text + shape.tail
+    head = plainest(shape.head).replace(NAME, tool.name).replace(NUMBER, str(number))
+    return head + text + plainest(shape.tail)
 
 
 def parsed(text: str, form: AnswerFormat, *tools: Tool, opened: str = "") -> Any:
@@ -84,6 +97,7 @@ def test_a_forced_call_is_one(
 ) -> None:
     form, shape = FAMILIES[family], replace(SHAPES[family][index], needs="")
     monkeypatch.setitem(SHAPES, family, (shape,))  # type: ignore[arg-type]
+    shape = plain(shape)
     text = shape.begin + call_text(shape, WEATHER, arguments) + shape.end
     assert follows(text, form, WEATHER, CLOCK)
     assert not follows(text, form, WEATHER, CLOCK, name="clock")
@@ -102,6 +116,7 @@ def test_several_calls_and_none_without_parameters(
 ) -> None:
     form, shape = FAMILIES[family], replace(SHAPES[family][index], needs="")
     monkeypatch.setitem(SHAPES, family, (shape,))  # type: ignore[arg-type]
+    shape = plain(shape)
     clock = call_text(shape, CLOCK, {})
     weather = call_text(shape, WEATHER, FEW)
     between = shape.between
@@ -255,7 +270,7 @@ def test_grammars_are_bounded_while_they_are_written(
         num_prepared += 1
         return prepare(*args, **options)
 
-    monkeypatch.setattr(forcing, "prepare", counted)
+    monkeypatch.setattr(call_writer, "prepare", counted)
     with pytest.raises(InvalidError) as caught:
         forced_grammar(FAMILIES[family], [Tool("f", schema, is_strict=True)], special=lambda _: 7)
     assert caught.value.param == "tools"
