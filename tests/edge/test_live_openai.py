@@ -21,7 +21,10 @@ NUM_SLOTS = 2
 LONG = "x" * 30_000  # one token a byte; half a minute of prefill at 1 ms a token
 CLIENT_TIMEOUT_S = 30.0
 FREE_WITHIN_S = 10.0  # far below what the long prompts would take
-FAIL_AFTER = 10
+FAILING = """
+from inference.models import ModelConfig
+ModelConfig.objects.create(name="failing", engine_class="tests.fakes.failing_model.failing")
+"""
 
 
 class Server:
@@ -45,17 +48,17 @@ class Server:
             )
         )
 
-    def pieces(self, text: str) -> Iterator[str]:
+    def pieces(self, text: str, model: str) -> Iterator[str]:
         """The content of a chat stream as it comes."""
         for chunk in self.client.chat.completions.create(
-            model="default", messages=[{"role": "user", "content": text}], stream=True
+            model=model, messages=[{"role": "user", "content": text}], stream=True
         ):
             yield chunk.choices[0].delta.content or ""
 
-    def whole(self, text: str, **fields: Any) -> Any:
+    def whole(self, text: str, model: str = "default", **fields: Any) -> Any:
         """A whole chat completion."""
         return self.client.chat.completions.create(
-            model="default", messages=[{"role": "user", "content": text}], **fields
+            model=model, messages=[{"role": "user", "content": text}], **fields
         )
 
     def open_stream(self, text: str) -> tuple[httpx.Client, Any]:
@@ -90,6 +93,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     env = {
         "LLAMAWEB_ENGINE_SLOTS": str(NUM_SLOTS),
         "LLAMAWEB_ENGINE_CONTEXT": str(CONTEXT),
+        "LLAMAWEB_ENGINE_CLASSES": "tests.fakes.failing_model.failing",
         "LLAMAWEB_MOCK_PREFILL_MS_PER_TOKEN": "1",
     }
     with Stack(tmp_path_factory.mktemp("openai") / "data", env=env) as stack:
@@ -328,16 +332,13 @@ def test_c07_leaving_frees_slots_and_queue(server: Server) -> None:
     assert time.monotonic() - left_ts < FREE_WITHIN_S * 2
 
 
-def test_t11_failure_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> None:
-    env = {"LLAMAWEB_MOCK_FAIL_AFTER": str(FAIL_AFTER), "LLAMAWEB_MOCK_DELAY_MS": "20"}
-    with Stack(tmp_path_factory.mktemp("failing") / "data", env=env) as stack:
-        stack.wait_ready()
-        server = Server(stack)
-        texts: list[str] = []
-        with pytest.raises(openai.APIError) as caught:
-            texts.extend(server.pieces("0123456789abcdef"))
-        body: Any = caught.value.body
-        assert {"message", "type", "code"} <= body.keys()
-        assert "".join(texts) == "0123456789"
-        with pytest.raises(openai.InternalServerError):
-            server.whole("0123456789abcdef")
+def test_t11_failure_in_the_middle(server: Server) -> None:
+    server.stack.manage("shell", "--no-imports", "--command", FAILING)
+    texts: list[str] = []
+    with pytest.raises(openai.APIError) as caught:
+        texts.extend(server.pieces("0123456789abcdef", "failing"))
+    body: Any = caught.value.body
+    assert {"message", "type", "code"} <= body.keys()
+    assert "".join(texts) == "0123456789"
+    with pytest.raises(openai.InternalServerError):
+        server.whole("0123456789abcdef", "failing")
