@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.databases import allow_flushing_audit_events, default_database
+from tests.dealing import Dealing, place
 from tests.second_look import SecondLook
 from tests.servers import postgres, valkey
 
@@ -39,8 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first, so that no worker is left with one of them at the end."""
-    items.sort(key=lambda item: not any(item.iter_markers("stack")))
+    """As they are dealt out to workers."""
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)  # one of xdist's
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """See tests.dealing."""
+    return Dealing(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session")

@@ -20,18 +20,49 @@ def browser() -> Iterator[Browser]:
         yield made
 
 
+class Servers:
+    """One server at a time: the modules of one configuration that follow each other share it."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders = folders
+        self._stack: Stack | None = None
+        self._env: dict[str, str] = {}
+
+    def get(self, env: dict[str, str], *, has_nobody: bool) -> Stack:
+        """A running one on the mock engine, unless `env` says otherwise; alice is its
+        administrator unless it `has_nobody`, which only a new one has."""
+        if self._stack is None or self._env != env or has_nobody or not self._stack.is_running:
+            self.close()
+            self._stack, self._env = self._started(env), dict(env)
+        self._stack.wait_ready()
+        if not has_nobody:
+            self._stack.create_admin("alice")
+        return self._stack
+
+    def close(self) -> None:
+        """Nothing of it is left."""
+        if self._stack is not None:
+            self._stack.kill_all()
+        self._stack = None
+
+    def _started(self, env: dict[str, str]) -> Stack:
+        made = Stack(self._folders.mktemp("browser") / "data", env=env)
+        made.start()
+        return made
+
+
+@pytest.fixture(scope="package")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    made = Servers(tmp_path_factory)
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="module")
-def stack(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stack]:
-    """A whole server, on the mock engine unless the module's ENV says otherwise; alice is its
-    administrator unless it HAS_NOBODY."""
+def stack(request: pytest.FixtureRequest, servers: Servers) -> Stack:
+    """A whole server for the module's ENV; it HAS_NOBODY where the module says so."""
     env: dict[str, str] = getattr(request.module, "ENV", {})
-    with Stack(tmp_path_factory.mktemp("browser") / "data", env=env) as made:
-        made.wait_ready()
-        if not getattr(request.module, "HAS_NOBODY", False):
-            made.create_admin("alice")
-        yield made
+    return servers.get(env, has_nobody=getattr(request.module, "HAS_NOBODY", False))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.stack import Stack
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(300)]
 
 ADD = "/admin/inference/modelconfig/add/"
+MODEL = "/admin/inference/modelconfig/1/change/"
 LONG = words(300)
 
 # One slot and a slow engine: somebody has to wait.
@@ -74,7 +75,7 @@ def test_a_model_is_added_by_its_path_and_made_the_default(alice: Chat, tmp_path
     expect(card(engines, "tiny")).to_contain_text("default")
     expect(card(engines, "tiny")).to_contain_text("on demand")
     expect(card(engines, "mock").locator("[data-f=default]")).to_be_hidden()
-    mock = admin_page(alice, "/admin/inference/modelconfig/1/change/")
+    mock = admin_page(alice, MODEL)
     mock.get_by_role("button", name="Make it the default").click()
     expect(mock.get_by_text("mock is the default model.")).to_be_visible()
     expect(card(engines, "mock").locator("[data-f=default]")).to_be_visible()
@@ -215,3 +216,23 @@ def test_an_unloaded_model_says_so_and_retry_works_once_it_is_back(alice: Chat) 
     expect(alice.answer).to_have_text("hello", timeout=ANSWER_MS)
     alice.wait_done()
     assert alice.stored_answer()["state"] == "done"
+
+
+def test_names_tags_and_people_are_chosen(alice: Chat) -> None:
+    page = admin_page(alice, MODEL)
+    page.locator("#id_aliases").fill("gpt-small, team/chat")
+    page.locator("#id_tags").fill("fast")
+    page.locator("#id_sampling").fill('{"temperature": 0.5}')
+    page.locator("#id_is_restricted").check(force=True)
+    page.locator("#id_users_from").select_option(label="alice")
+    page.locator("#id_users_add, #id_users_add_link").first.click()
+    assert serious(page) == []
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/modelconfig/$"))
+    page.goto(alice.stack.base_url + MODEL)
+    expect(page.locator("#id_aliases")).to_have_value("gpt-small, team/chat")
+    expect(page.locator("#id_is_restricted")).to_be_checked()
+    expect(page.locator("#id_users_to")).to_contain_text("alice")
+    page.locator("#id_is_restricted").uncheck(force=True)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/modelconfig/$"))

@@ -15,6 +15,7 @@ from tests.stack import Stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack, pytest.mark.timeout(180)]
 
+ENV = {"LLAMAWEB_ENGINE_CONTEXT": "16384"}  # as test_hostile's, with which it shares its server
 AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 TEXT = "# Hello\n\nSome `code`:\n\n```python\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"
 VIEWS = ["/", "chat", "/settings", "/settings/keys", "/settings/account"]
