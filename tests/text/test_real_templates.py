@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from inference.engine.contract import SequenceRequest
 from inference.engine.mock_tokenizer import MockTokenizer
 from inference.engine.pipeline import Pipeline
+from inference.protocol.events import Delta
 from inference.protocol.params import Grammar, SamplingParams
 from inference.protocol.requests import (
     AnswerParams,
@@ -108,11 +109,13 @@ def requests(draw: st.DrawFn) -> GenerateRequest:
         answer = AnswerParams(answer.splits_reasoning, reasoning_budget=answer.reasoning_budget)
     if answer.tool_choice == "required":
         grammar = None  # the edge refuses both
+    continues = draw(st.booleans())
     prompt = ChatPrompt(
         tuple(messages),
         tools_json=json.dumps(tools) if tools else None,
         template_kwargs_json=json.dumps(kwargs) if kwargs else None,
-        continue_final=draw(st.booleans()),
+        continue_final=continues,
+        continue_reasoning=continues and draw(st.booleans()),
     )
     return GenerateRequest(
         "g",
@@ -131,9 +134,9 @@ def requests(draw: st.DrawFn) -> GenerateRequest:
 @functools.cache
 def pipeline_of(name: str) -> Pipeline:
     template = chat_template(name)
-    renderer = ChatRenderer(InProcessRenderer(template, "<s>", "</s>"))
-    text = TextPipeline(MockTokenizer(), renderer)
-    return Pipeline(text, renderer, answer_format(template))
+    form = answer_format(template)
+    renderer = ChatRenderer(InProcessRenderer(template, "<s>", "</s>"), form)
+    return Pipeline(TextPipeline(MockTokenizer(), renderer), renderer, form)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -187,3 +190,38 @@ def test_an_ordinary_chat_is_no_trouble(name: str) -> None:
     text = _prompt(pipeline_of(name).prepare(request))
     for word in ("get_weather", "Zürich", "Rain", "And tomorrow?"):
         assert word in text or json.dumps(word)[1:-1] in text
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in TEMPLATES if answer_format(chat_template(name)).reasoning_start]
+)
+def test_reasoning_that_was_begun_is_gone_on_with(name: str) -> None:
+    """Where it broke off, once, and inside the markup that the model's own answers have."""
+    begun = "First I look, then"
+    chat = (Message("user", "How is the weather?"), Message("assistant", reasoning=f"{begun} \n"))
+    request = GenerateRequest(
+        "g",
+        "m",
+        owner_key="user:1",
+        cache_scope="user:1",
+        prompt=ChatPrompt(chat, continue_final=True, continue_reasoning=True),
+        seed=1,
+        submitted_at=NOW_AT,
+        deadline_at=NOW_AT + 60,
+    )
+    pipeline = pipeline_of(name)
+    form = answer_format(chat_template(name))
+    prepared = pipeline.prepare(request)
+    prompt = _prompt(prepared)
+    assert prompt.endswith(begun)
+    assert prompt.count(begun) == 1
+    assert prompt.removesuffix(begun).rstrip().endswith(form.reasoning_start.rstrip())
+    reader = pipeline.reader(request, prepared)
+    assert reader is not None
+    final = "<|channel|>final<|message|>" if form.is_harmony else ""
+    said = [" I sp", "eak.", form.reasoning_end, final, "It rains."]
+    told: dict[str, str] = {}
+    for event in (e for text in said for e in reader.read(Delta(text, (1,)))):
+        if isinstance(event, Delta):
+            told[event.kind] = told.get(event.kind, "") + event.text
+    assert told == {"reasoning": " I speak.", "content": "It rains."}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -37,6 +38,8 @@ from llamaweb.lib.ids import new_id
 DEFAULT_TOP_LOGPROBS = 20
 ID_PREFIX = "chatcmpl-"
 DEFAULT_ANSWER = AnswerParams()
+REASONING = "reasoning_content"
+CONTINUED = ("content", REASONING)  # parts of an answer that can be gone on with
 
 
 def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[GenerateRequest]:
@@ -62,7 +65,8 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
         return_progress=body.return_progress,
         logprobs=shows_probs,
         post_sampling=body.post_sampling_probs,
-        echo=prompt.messages[-1].content if body.echo and prompt.continue_final else "",
+        echo=_begun(prompt) if body.echo else "",
+        echoes_reasoning=body.echo is True and prompt.continue_reasoning,
     )
     # Zero rivals are asked for as one: the engine's 0 is "no probabilities at all".
     sampling = sampling_of(body, context.sampling, num_probs=max(num_probs, int(shows_probs)))
@@ -80,6 +84,7 @@ def chat_prompt(body: ChatCompletionIn, context: SubmitContext) -> ChatPrompt:
     """
     messages = messages_of(body.messages)
     is_thinking_off = body.reasoning_effort == "none"
+    continues = _continues(body, messages)
     prompt = ChatPrompt(
         messages,
         tools_json=tools_of(body),
@@ -88,9 +93,15 @@ def chat_prompt(body: ChatCompletionIn, context: SubmitContext) -> ChatPrompt:
             thinking=False if is_thinking_off else None,
             effort=None if is_thinking_off else body.reasoning_effort,
         ),
-        continue_final=_continues(body, messages),
+        continue_final=continues,
+        continue_reasoning=continues and _thinks_on(body, messages[-1]),
     )
-    return context.chat.fill(prompt)
+    prompt = context.chat.fill(prompt)
+    if prompt.continue_reasoning and _is_thinking_off(prompt):
+        raise InvalidError(
+            "reasoning is turned off, so none can be continued", param="continue_final_message"
+        )
+    return prompt
 
 
 def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRequest]:
@@ -107,6 +118,7 @@ def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRe
     shows_probs = num_probs > 0 or (body.n_probs is None and body.logprobs is not None)
     options = ReplyOptions(
         kind="text",
+        include_usage=body.stream_options.include_usage,
         return_progress=body.return_progress,
         logprobs=shows_probs,
         post_sampling=body.post_sampling_probs,
@@ -149,8 +161,10 @@ def _requests(
 def _continues(body: ChatCompletionIn, messages: Sequence[Message]) -> bool:
     """Whether the last message is the start of the answer."""
     wanted = body.continue_final_message
-    if wanted not in (None, True, False, "content"):
-        raise InvalidError("must be true, false or 'content'", param="continue_final_message")
+    if wanted not in (None, True, False, *CONTINUED):
+        raise InvalidError(
+            f"must be true, false or one of {', '.join(CONTINUED)}", param="continue_final_message"
+        )
     if wanted and body.add_generation_prompt:
         raise InvalidError(
             "can't be combined with add_generation_prompt", param="continue_final_message"
@@ -169,6 +183,32 @@ def _continues(body: ChatCompletionIn, messages: Sequence[Message]) -> bool:
             param="add_generation_prompt",
         )
     return continues
+
+
+def _begun(prompt: ChatPrompt) -> str:
+    """The start of the answer that is continued, "" without one."""
+    if not prompt.continue_final:
+        return ""
+    last = prompt.messages[-1]
+    return last.reasoning.rstrip() if prompt.continue_reasoning else last.content
+
+
+def _thinks_on(body: ChatCompletionIn, last: Message) -> bool:
+    """Whether the reasoning of the last message goes on; true leaves it to what there is of it."""
+    wanted = body.continue_final_message
+    if wanted == REASONING:
+        if last.content or not last.reasoning.strip():
+            raise InvalidError(
+                "the last message must have reasoning and no content yet",
+                param="continue_final_message",
+            )
+        return True
+    return wanted is True and bool(last.reasoning.strip()) and not last.content
+
+
+def _is_thinking_off(prompt: ChatPrompt) -> bool:
+    variables = json.loads(prompt.template_kwargs_json or "{}")
+    return variables.get("enable_thinking") is False
 
 
 def _texts(body: CompletionIn) -> list[Prompt]:
