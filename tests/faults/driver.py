@@ -60,7 +60,8 @@ async def follow(model: str, generation_id: str) -> tuple[str, int]:
     from inference.queues.contract import Read
 
     snapshot, resets = EMPTY, 0
-    async for item in api.generation_events(model, generation_id):
+    # Its row is committed: should Redis forget it before the first look, it comes again.
+    async for item in api.generation_events(model, generation_id, expected=True):
         if not isinstance(item, Read):
             continue
         if item.reset is not None:
