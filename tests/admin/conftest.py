@@ -19,7 +19,7 @@ from inference.queues.memory import MemoryQueue
 from inference.registry import downloads
 from inference.registry.upstreams import upstream_add
 from llamaweb.accounts.invite_services import invite_create
-from llamaweb.accounts.models import User
+from llamaweb.accounts.models import AuditEvent, User
 from llamaweb.data_dir import DataDir
 from tests.factories import UserFactory, make_key
 from tests.registry.hub_source import Hub
@@ -103,6 +103,13 @@ def client_of(user: User | None) -> Client:
     if user is not None:
         client.force_login(user)
     return client
+
+
+def actions() -> list[str]:
+    """What root has done, in order."""
+    found = AuditEvent.objects.order_by("id")
+    assert {event.actor_name for event in found} <= {"root"}
+    return [event.action for event in found]
 
 
 @pytest.fixture
