@@ -82,7 +82,7 @@ def kill_while_answering(host: Host, seed: int, answers: Collection[Answer]) -> 
             bodies.append(body)
         else:  # its model was killed twice while it was loaded, or twice under this answer
             assert status in (500, 503)
-            assert re.search("can't be loaded|engine", body["error"]["message"])
+            assert re.search("can't be loaded|engine", body["error"]["message"]), body
     for model in {answer.model for answer in answers}:
         wait_for("no lease is left", lambda m=model: not host.queue.load(m).running, 30)
         assert host.queue.load(model).waiting == 0

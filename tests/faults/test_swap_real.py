@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from inference.engine.starter import find_starter_model
+from inference.registry.gguf.process import read_header
+from inference.registry.memory import Serving, estimate
 from inference.registry.services import STARTER_NAME
 from tests.faults.swap_host import Host
 from tests.gemma import find_gemma
@@ -23,7 +25,6 @@ ENV = {
     "LLAMAWEB_ENGINE_SLOTS": "2",
     "LLAMAWEB_ENGINE_CONTEXT": "1024",
     "LLAMAWEB_ENGINE_CACHE_MIB": "0",
-    "LLAMAWEB_ENGINE_MEMORY_MIB": "550",  # the estimates of both together are above, of each below
 }
 MODELS = """
 from inference.models import ModelConfig as M
@@ -37,11 +38,20 @@ for name, path in {paths!r}.items():
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("swap")
-    with Stack(folder / "data", env=ENV) as stack:
+    budget = {"LLAMAWEB_ENGINE_MEMORY_MIB": str(_budget_mib())}
+    with Stack(folder / "data", env=ENV | budget) as stack:
         stack.wait_ready()
         paths = {SECOND: str(find_gemma()), BROKEN: str(_damaged(folder))}
         stack.manage("shell", "--no-imports", "--command", MODELS.format(paths=paths))
         yield Host(stack)
+
+
+def _budget_mib() -> int:
+    """What has room for each of both, and not for both."""
+    paths = (find_starter_model(), find_gemma())
+    serving = Serving(num_slots=2, context_len=1024)
+    needs = [estimate(read_header(Path(path)).facts, serving).host_bytes for path in paths if path]
+    return (max(needs) + min(needs) // 2) >> 20
 
 
 def _damaged(folder: Path) -> Path:
