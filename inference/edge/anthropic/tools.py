@@ -20,11 +20,12 @@ FOREIGN = re.compile(r"[a-z][a-z0-9_]*_\d{8}|mcp_toolset")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The tools that may be called, as the template gets them (None: none), and what was left out
-    of the request's, in words."""
+    """The tools that may be called, as the template gets them (None: none), what was left out of
+    the request's, in words, and where the schemas of the others are."""
 
     tools_json: str | None = None
     warnings: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
 
 def offer_of(body: PromptIn) -> Offer:
@@ -43,7 +44,9 @@ def offer_of(body: PromptIn) -> Offer:
         else:
             warnings.append(f"{path}: {kind} isn't run here and was left out")
     text = definitions_json(mine)
-    return Offer(None if _choice_kind(body.tool_choice) == "none" else text, tuple(warnings))
+    places = tuple(f"{path}.input_schema" for path in mine)
+    is_none = _choice_kind(body.tool_choice) == "none"
+    return Offer(None if is_none else text, tuple(warnings), places)
 
 
 def answer_of(body: PromptIn, offer: Offer) -> AnswerParams:
