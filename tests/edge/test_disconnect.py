@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import json
 from collections.abc import AsyncIterator, Callable
@@ -24,6 +25,11 @@ from tests.edge.wire import CHAT, HELLO, Wire
 from tests.fakes.inference_api import FakeInference
 
 WAIT_S = 10.0
+
+
+@functools.cache  # made once: it costs more than what is asked of it
+def _application() -> Any:
+    return get_asgi_application()
 
 
 class AsgiClient:
@@ -50,7 +56,7 @@ class AsgiClient:
             "http_version": "1.1",
             "scheme": "http",
         }
-        application = get_asgi_application()
+        application = _application()
         self.task = asyncio.ensure_future(application(scope, self._incoming.get, self._send))
 
     async def _send(self, message: dict[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""The reported cases on llama-server's routes, each under its number, on the mock engine."""
+"""Reported cases that only llama-server's routes can say, each under its number, on the mock
+engine; the others are in `tests.edge.cases`."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from inference.protocol.events import Delta, Finished, Result
-from inference.protocol.requests import ChatPrompt, GenerateRequest, RenderRequest
+from inference.protocol.events import Finished, Result
+from inference.protocol.requests import ChatPrompt, RenderRequest
 from inference.protocol.results import RenderResult
-from tests.edge.events import STARTED, answer, finished
+from tests.edge.events import answer
 from tests.edge.native.conftest import Speaks
 from tests.edge.wire import HELLO, Wire
 from tests.fakes.inference_api import FakeInference
@@ -48,60 +49,6 @@ async def both(wire: Wire, path: str, **fields: Any) -> tuple[str, Any]:
 
 @each_path
 @pytest.mark.parametrize(
-    ("reply", "stop", "text"),
-    [
-        pytest.param("alpha beta gamma delta", ["beta gamma"], "alpha ", id="T01"),
-        pytest.param("why?\nbecause", ["\n"], "why?", id="T02"),
-        pytest.param("a be beta gamm", ["beta gamma"], "a be beta gamm", id="T03"),
-    ],
-)
-async def test_stop_strings(
-    speaks: Speaks, wire: Wire, path: str, reply: str, stop: list[str], text: str
-) -> None:
-    speaks(reply)
-    got, last = await both(wire, path, stop=stop, temperature=0)
-    assert (got, ended(last)) == (text, "stop")
-    if path == "/completion":
-        is_cut = text != reply
-        assert last["stopping_word"] == (stop[0] if is_cut else "")
-        assert last["stop_type"] == ("word" if is_cut else "eos")
-
-
-@each_path
-@pytest.mark.parametrize(
-    "reply",
-    [
-        pytest.param("ok 😺 漢字 é", id="T05"),
-        pytest.param("data: x\r\u2028\u2029\x85y\n\nid: 1", id="T08"),
-    ],
-)
-async def test_any_text_comes_through(speaks: Speaks, wire: Wire, path: str, reply: str) -> None:
-    speaks(reply)
-    streamed = await wire.stream(path, temperature=0)
-    assert "".join(map(said, streamed.data)) == reply
-    assert not any("\ufffd" in said(chunk) for chunk in streamed.data)
-    assert said((await wire.post(path, temperature=0))[1]) == reply
-
-
-@each_path
-async def test_t06_bytes_that_are_no_text(speaks: Speaks, wire: Wire, path: str) -> None:
-    speaks("\udcf0 flows on \udce6\udcbc")  # a lone byte, and a character that is cut
-    text, _ = await both(wire, path, temperature=0)
-    assert text == "\ufffd flows on \ufffd"
-
-
-@each_path
-@pytest.mark.parametrize("name", ["temperature", "top_p", "max_tokens", "stop", "tools", "seed"])
-async def test_p06_null_is_absent(says: Says, wire: Wire, path: str, name: str) -> None:
-    fake = says(*answer("x"))
-    assert (await wire.post(path, **{name: None, "stream": None}))[0] == 200
-    assert (await wire.post(path))[0] == 200
-    one, other = fake.submitted
-    assert (one.sampling, one.limits, one.prompt) == (other.sampling, other.limits, other.prompt)
-
-
-@each_path
-@pytest.mark.parametrize(
     ("value", "limit"), [(0, 0), (-1, None), (10**9, 10**9), (1.5, "400"), ("10", "400")]
 )
 async def test_p07_lengths(
@@ -117,13 +64,6 @@ async def test_p07_lengths(
 
 
 @each_path
-async def test_p07_nothing_is_written(speaks: Speaks, wire: Wire, path: str) -> None:
-    speaks("never")
-    text, last = await both(wire, path, max_tokens=0)
-    assert (text, ended(last)) == ("", "length")
-
-
-@each_path
 async def test_p07_a_huge_length_ends_with_the_context(
     speaks: Speaks, wire: Wire, path: str
 ) -> None:
@@ -132,15 +72,6 @@ async def test_p07_a_huge_length_ends_with_the_context(
     assert (len(text), ended(last)) == (96, "length")
     if path == "/completion":
         assert last["truncated"]
-
-
-@each_path
-async def test_p11_a_prompt_that_does_not_fit(speaks: Speaks, wire: Wire, path: str) -> None:
-    speaks("never")
-    for stream in (True, False):
-        status, body = await wire.post(path, prompt="x" * 4096, stream=stream)
-        assert (status, body["error"]["type"]) == (400, "exceed_context_size_error")
-        assert (body["error"]["n_prompt_tokens"], body["error"]["n_ctx"]) == (4096, 4096)
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/infill", "/tokenize", TEMPLATE])
@@ -175,13 +106,6 @@ async def test_p13_prompts_that_are_none(
     status, body = await wire.post(path, prompt=prompt)
     assert (status, body["error"]["type"]) == (400, "invalid_request_error")
     assert body["error"]["param"].startswith("prompt")
-
-
-@each_path
-async def test_p08_pictures_in_prompts(fake: FakeInference, wire: Wire, path: str) -> None:
-    prompt = {"prompt_string": "<__media__>", "multimodal_data": ["aGk="]}
-    status, body = await wire.post(path, prompt=prompt)
-    assert (status, body["error"]["param"]) == (400, "prompt.multimodal_data")
 
 
 @pytest.mark.parametrize("path", [TEMPLATE, "/v1/chat/completions/input_tokens"])
@@ -273,34 +197,3 @@ async def test_forms_that_cannot_be_kept(
         status, body = await wire.post(path, **fields, stream=stream)
         assert (status, body["error"]["type"]) == (400, "invalid_request_error")
         assert body["error"]["param"].startswith(next(iter(fields)))
-
-
-@each_path
-async def test_s06_a_recursive_schema_is_kept(speaks: Speaks, wire: Wire, path: str) -> None:
-    node = {
-        "type": "object",
-        "properties": {"n": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
-        "required": ["n"],
-        "additionalProperties": False,
-    }
-    speaks('{"n": 1, "next": {"n": 2}}')
-    schema = {"$defs": {"node": node}, "$ref": "#/$defs/node"}
-    text, last = await both(wire, path, json_schema=schema, temperature=0, max_tokens=200)
-    assert ended(last) == "stop"
-    assert isinstance(json.loads(text)["n"], int)
-
-
-@each_path
-async def test_s04_cuts_do_not_matter(fake: FakeInference, wire: Wire, path: str) -> None:
-    """The same answer, cut into two deltas at every place."""
-    text = "a\nb 😺"
-    for cut in range(len(text) + 1):
-        parts = [part for part in (text[:cut], text[cut:]) if part]
-
-        async def script(_request: GenerateRequest, parts: Any = parts) -> Any:
-            for event in (STARTED, *(Delta(part, (1,)) for part in parts), finished()):
-                yield event
-
-        fake.script = script
-        got, _ = await both(wire, path)
-        assert got == text
