@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -12,7 +13,10 @@ import pytest
 
 from inference.queues.contract import QueueConfig
 from tests.app_client import AppClient
-from tests.live.api_streams import StreamClient, last_id, text_of
+from tests.edge.cases.families import FAMILIES
+from tests.edge.cases.said import Ask
+from tests.edge.resumable.reading import cuts_of
+from tests.live.api_streams import StreamClient, events_in, last_id, text_of
 from tests.live.raw_socket import RawSocket
 from tests.stack import Stack, wait_for
 
@@ -34,6 +38,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.wait_ready(START_S)
         stack.create_key("alice")
         yield stack
+
+
+@pytest.fixture(scope="module")
+def streams(stack: Stack) -> StreamClient:
+    """alice's programs."""
+    return StreamClient(stack, stack.create_key("alice"))
 
 
 @pytest.fixture(scope="module")
@@ -195,33 +205,80 @@ def test_stop_frees_the_slot(stack: Stack, alice: AppClient, when: str) -> None:
     socket.drop()
 
 
-def test_an_api_stream_goes_on_when_its_web_process_is_killed(stack: Stack) -> None:
+def test_an_api_stream_goes_on_when_its_web_process_is_killed(
+    stack: Stack, streams: StreamClient
+) -> None:
     """Taken up behind the last event that came, and from the last byte."""
-    client = StreamClient(stack, stack.create_key("alice"))
-    began = client.begin("talk::mock", "0123456789é😺" * 60)
+    began = streams.begin("talk::mock", "0123456789é😺" * 60)
     events = began.read_events(20)
     psutil.Process(began.server_pid()).kill()
     events += began.read_events()  # what had been sent
-    behind = client.take_up(last=last_id(events))
-    assert events + behind.read_events() == client.take_up(name="talk::mock").read_events()
-    rest = client.take_up(name="talk::mock", offset=len(events)).read_events()
+    behind = streams.take_up(last=last_id(events))
+    assert events + behind.read_events() == streams.take_up(name="talk::mock").read_events()
+    rest = streams.take_up(name="talk::mock", offset=len(events)).read_events()
     assert rest.endswith(b"data: [DONE]\n\n")
     assert text_of(events + rest) == "0123456789é😺" * 60
     wait_for("two web processes", lambda: len(stack.processes("web")) == 2, 30)
 
 
-def test_an_api_stream_without_a_client_ends_with_delete(stack: Stack) -> None:
+def test_an_api_stream_without_a_client_ends_with_delete(streams: StreamClient) -> None:
     """It holds the only slot until then."""
-    client = StreamClient(stack, stack.create_key("alice"))
-    began = client.begin("long", "x" * 8000)
+    began = streams.begin("long", "x" * 8000)
     began.read_events(2)
     began.close()
-    (found,) = client.lookup("long")
+    (found,) = streams.lookup("long")
     assert not found["is_done"]
     time.sleep(QueueConfig().reader_lease_s + 1)  # longer than it would live without its name
-    (found,) = client.lookup("long")
+    (found,) = streams.lookup("long")
     assert not found["is_done"]
-    client.delete("long")
-    assert client.lookup("long") == []
-    after = client.begin("short", "hello")
+    streams.delete("long")
+    assert streams.lookup("long") == []
+    after = streams.begin("short", "hello")
     assert text_of(after.read_events()) == "hello"
+
+
+SAID = 'Look 😺:\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+GAP = {"input_prefix": "def f(", "input_suffix": "):", "prompt": SAID, "stream": True}
+MORE: dict[str, dict[str, Any]] = {
+    "chat": {"tools": [{"type": "function", "function": {"name": "f"}}], "logprobs": True},
+    "messages": {"tools": [{"name": "f", "input_schema": {}}]},
+    "native": {"return_tokens": True, "return_progress": True},
+}
+STREAMS = {
+    f.name: (f.path, f.body(Ask(SAID), stream=True) | MORE.get(f.name, {})) for f in FAMILIES
+}
+STREAMS["infill"] = ("/infill", GAP)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_every_stream_goes_on_in_the_other_process(streams: StreamClient, name: str) -> None:
+    """Cut at every event, it is taken up behind the event's id, and from its last byte."""
+    began = streams.ask(name, *STREAMS[name])
+    other = streams.other_than(began.server_pid())
+    whole = events_in(began.read())
+    for event_id, before in cuts_of(whole):
+        if ":" in event_id:  # those of Responses are numbers, which find a stored one only
+            rest = other.get("/v1/stream", Last_Event_ID=event_id)
+            assert before + events_in(rest) == whole, event_id
+    mark = b"\n\n" if b"\n\n" in whole else b"\n"
+    ends = [index + len(mark) for index in range(len(whole)) if whole.startswith(mark, index)]
+    assert len(ends) > 10
+    for end in (0, *ends):
+        rest = other.get(f"/v1/stream?conv_id={name}&from={end}")
+        assert whole[:end] + events_in(rest) == whole, end
+    other.close()
+
+
+def test_a_stored_response_goes_on_in_the_other_process(streams: StreamClient) -> None:
+    """Cut at every event, it is taken up behind the event's number."""
+    began = streams.ask("", "/v1/responses", {"input": SAID, "stream": True})
+    other = streams.other_than(began.server_pid())
+    whole = events_in(began.read())
+    (response_id,) = set(re.findall(rb"resp_\w+", whole.partition(b"\n\n")[0]))
+    cuts = cuts_of(whole)
+    assert [int(number) for number, _ in cuts] == list(range(len(cuts)))
+    path = f"/v1/responses/{response_id.decode()}?stream=true"
+    for number, before in cuts:
+        assert before + events_in(other.get(f"{path}&starting_after={number}")) == whole, number
+    assert events_in(other.get(path)) == whole
+    other.close()
