@@ -36,6 +36,20 @@ ENV = {
     "LLAMAWEB_ENGINE_MEMORY_MIB": "6144",
     "LLAMAWEB_OUTBOUND_ALLOW": "127.0.0.1",
 }
+# Beside the one that answers; nothing of them is loaded.
+MODELS = """
+from inference.models import ModelConfig as C, ModelFile as F
+def add(name, title, gb, **fields):
+    facts = {"kind": "model", "version": 3, "size": int(gb * 10**9), "name": title,
+        "quantization": "Q4_K_M", "context_len": 32768, "purpose": "text"}
+    can = {"can": {"tool_calls": "object"}}
+    file = F.objects.create(state="ready", label=name + "-Q4_K_M", facts=facts, template_facts=can,
+        templates={"": "<think>" if "qwen" in name else ""}, path="/models/" + name + ".gguf")
+    C.objects.create(name=name, engine_class="llama", file=file, **fields)
+add("qwen3-4b", "Qwen3 4B", 2.5, wanted="auto")
+add("mistral-7b", "Mistral 7B", 4.4, wanted="auto")
+add("phi-4-mini", "Phi 4 mini", 2.3, wanted="unloaded")
+"""
 SHOW_HUB = """([port, shown]) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
@@ -56,6 +70,7 @@ def main() -> None:
         stack.wait_ready()
         stack.create_admin("alice")
         stack.create_user("bob")
+        stack.manage("shell", "--no-imports", "--command", MODELS)
         asked = [
             _ask(browser, stack, user, text) for user, text in zip(PEOPLE, ANSWERS, strict=True)
         ]
@@ -104,10 +119,11 @@ def publish(hub: Hub) -> None:
 def draw_admin(page: Page, stack: Stack, look: Look, hub_port: int) -> None:
     """Every picture of one look."""
     page.goto(f"{stack.base_url}/admin/inference/modelconfig/")
-    expect(page.locator("#result_list")).to_contain_text("mock")
+    mock = page.locator("#result_list tr", has_text="mock")
+    expect(mock.locator("[data-live=state]")).to_have_text("ready")
     _draw(page, "models", look)
     page.goto(f"{stack.base_url}/admin/engines/")
-    expect(page.locator("section.lw-model")).to_contain_text("ready")
+    expect(page.locator("section.lw-model", has_text="mock")).to_contain_text("ready")
     _draw(page, "engines", look)
     page.get_by_role("link", name="mock", exact=True).click()
     expect(page.locator("[data-f=slots]")).to_contain_text("alice")
