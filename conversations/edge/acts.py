@@ -165,6 +165,13 @@ def turn_stop(user: User, args: TurnRef) -> ActResult:
     return ActResult(turn_id=args.turn_id, was_stopped=was_stopped)
 
 
+@_act("turn.answer_now", TurnRef)
+def turn_answer_now(user: User, args: TurnRef) -> ActResult:
+    """See `services.turn_answer_now`."""
+    was_told = services.turn_answer_now(user=user, turn_id=args.turn_id)
+    return ActResult(turn_id=args.turn_id, was_told=was_told)
+
+
 @_act("turn.retry", TurnRetry)
 def turn_retry(user: User, args: TurnRetry) -> ActResult:
     """See `services.turn_retry`."""

@@ -111,6 +111,12 @@ async def turn_stop(request: HttpRequest, id: str) -> HttpResponse:
     return await _act(request, "turn.stop", {"turn_id": id})
 
 
+@router.post("/turns/{id}/answer-now", response=ActResult, summary="End the reasoning")
+async def turn_answer_now(request: HttpRequest, id: str) -> HttpResponse:
+    """The model answers with what it has thought so far."""
+    return await _act(request, "turn.answer_now", {"turn_id": id})
+
+
 @router.post("/turns/{id}/retry", response=ActResult, summary="Try an answer again")
 async def turn_retry(request: HttpRequest, id: str, body: AgainIn = AGAIN) -> HttpResponse:
     """One that failed, was stopped or interrupted."""

@@ -310,6 +310,9 @@ class ActResult(BaseModel):
     was_stopped: bool | None = Field(
         default=None, description="turn.stop: there was something to stop"
     )
+    was_told: bool | None = Field(
+        default=None, description="turn.answer_now: the model will reason no more"
+    )
 
 
 class ErrorOut(BaseModel):

@@ -17,7 +17,7 @@ from conversations.services.messages import (
     message_regenerate,
 )
 from conversations.services.shares import share_grant, share_revoke
-from conversations.services.turns import turn_retry, turn_start, turn_stop
+from conversations.services.turns import turn_answer_now, turn_retry, turn_start, turn_stop
 from conversations.turns.reaper import turn_sweep
 from conversations.turns.runner import turn_advance
 
@@ -35,6 +35,7 @@ __all__ = [
     "share_grant",
     "share_revoke",
     "turn_advance",
+    "turn_answer_now",
     "turn_retry",
     "turn_start",
     "turn_stop",

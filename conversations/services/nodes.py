@@ -20,7 +20,7 @@ from inference import api
 from inference.api import ModelInfo
 from inference.protocol.accounts import Account
 from inference.protocol.params import ContextParams, SamplingParams
-from inference.protocol.requests import ChatPrompt, GenerateRequest
+from inference.protocol.requests import AnswerParams, ChatPrompt, GenerateRequest, ReplyInfo
 from llamaweb.lib.errors import BusyError, InvalidError
 from llamaweb.lib.ids import new_id, new_seed
 
@@ -190,12 +190,13 @@ def answer_begin(
 def request_for(
     user: User, model: ModelInfo, prompt: ChatPrompt, *, conversation_id: str
 ) -> GenerateRequest:
-    """An owned generation in the name of whoever asks: their fairness, their cache scope."""
-    now = time.time()
+    """An owned generation in the name of whoever asks: their fairness, their cache scope. Its
+    reasoning may be ended under its own id, where the engine is ours."""
+    now, generation_id = time.time(), new_id("gen-")
     return GenerateRequest(
-        generation_id=new_id("gen-"),
+        generation_id=generation_id,
         model=model.name,
-        owner_key=f"user:{user.pk}",
+        owner_key=owner_key_of(user.pk),
         cache_scope=f"user:{user.pk}",
         prompt=model.chat.fill(prompt),
         seed=new_seed(),
@@ -206,7 +207,14 @@ def request_for(
         on_finish=ON_FINISH,
         keep=True,
         account=Account(user.pk, family="chat").text(),
+        reply=ReplyInfo(reply_id=generation_id),
+        answer=AnswerParams(reasoning_control=model.can_end_reasoning),
     )
+
+
+def owner_key_of(user_id: int | None) -> str:
+    """Who asked, to the queue."""
+    return f"user:{user_id}"
 
 
 def model_for(user: User, conversation: Conversation, model_name: str | None) -> ModelInfo:

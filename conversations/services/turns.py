@@ -16,6 +16,7 @@ from conversations.services.nodes import (
     answer_begin,
     message_add,
     model_for,
+    owner_key_of,
     parts_from_person,
     refuse_streaming,
     refuse_too_many,
@@ -24,7 +25,7 @@ from conversations.services.nodes import (
 from conversations.titles import title_from
 from conversations.turns.events import TurnEvent, What
 from conversations.turns.runner import turn_apply
-from inference.api import ModelInfo
+from inference.api import ModelInfo, reasoning_end_now
 from llamaweb.lib.errors import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
@@ -175,6 +176,23 @@ def turn_stop(*, user: User, turn_id: str) -> bool:
             return False
         revision = conversation_bump(turn.conversation)
         return turn_apply(turn, TurnEvent(What.STOP), revision=revision)
+
+
+def turn_answer_now(*, user: User, turn_id: str) -> bool:
+    """Have the model of a turn end its reasoning, now or as soon as it begins, and answer.
+
+    Returns:
+        False: the turn has ended, or its model can't be told.
+
+    Raises:
+        NotFoundError, ForbiddenError: as of `access_turn`.
+        UnavailableError: Redis can't be reached.
+    """
+    turn = access_turn(user, turn_id, write=True)
+    if not turn.is_open:
+        return False
+    asked_by = owner_key_of(turn.started_by_id)
+    return reasoning_end_now(turn.answer.model_name, turn.generation_id, asked_by) == "ok"
 
 
 def turn_retry(

@@ -45,6 +45,11 @@ class ModelInfo:
     chat: ChatDefaults = field(default_factory=ChatDefaults)
     task: Task = "answers"
 
+    @property
+    def can_end_reasoning(self) -> bool:
+        """Whether its engine can be told to; servers of others can't."""
+        return self.engine_class != "upstream"
+
 
 def model_info(config: ModelConfig) -> ModelInfo:
     """The one mapper from row to contract."""

@@ -65,6 +65,7 @@ CASES: dict[str, Case] = {
         },
     ),
     "POST /api/app/turns/{id}/stop": Case("write", ids=lambda world: {"id": world.going.id}),
+    "POST /api/app/turns/{id}/answer-now": Case("write", ids=lambda world: {"id": world.going.id}),
     "POST /api/app/turns/{id}/retry": Case(
         "write", ids=lambda world: {"id": world.turn.id}, body=lambda world: {}
     ),

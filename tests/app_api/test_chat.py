@@ -230,4 +230,4 @@ def test_acts_by_name(alice: Any, engine: Engine) -> None:
             act_run(alice, name, args)
         assert caught.value.param == param
     assert all(issubclass(act.schema, In) for act in ACTS.values())
-    assert len(ACTS) == 11
+    assert len(ACTS) == 12

@@ -8,7 +8,7 @@ from conversations import services
 from conversations.models import Message, Turn
 from conversations.parts import TextPart
 from inference.protocol.events import Delta, Event, Finished, Started, Terminal, Usage
-from inference.queues.contract import Append, Beat, Claim, Queue
+from inference.queues.contract import Append, Beat, BeatReply, Claim, Queue
 
 USAGE = Usage(3, 2, 1)
 
@@ -42,10 +42,14 @@ class Engine:
         self.write(generation_id, terminal or Finished("stop", USAGE))
         del self.running[generation_id]
 
+    def beat(self) -> BeatReply:
+        """What a heartbeat is told."""
+        running = tuple((gid, claim.epoch) for gid, (claim, _) in self.running.items())
+        return self.queue.beat("mock", Beat("e", "ready", running=running))
+
     def cancelled(self) -> dict[str, str]:
         """What a heartbeat is told to stop."""
-        running = tuple((gid, claim.epoch) for gid, (claim, _) in self.running.items())
-        return dict(self.queue.beat("mock", Beat("e", "ready", running=running)).cancelled)
+        return dict(self.beat().cancelled)
 
     def answer(self, turn: Turn, text: str = "hello", terminal: Terminal | None = None) -> Turn:
         """Claim, write, end and advance one turn."""

@@ -8,7 +8,7 @@ import pytest
 
 from conversations import services
 from conversations.models import Conversation, Turn
-from inference.models import Generation
+from inference.models import Generation, ModelConfig
 from inference.protocol.events import Cancelled, Delta, Failed, Finished, Terminal
 from inference.queues.contract import Queue
 from llamaweb.lib.errors import InvalidError, NotFoundError, UnavailableError
@@ -107,6 +107,34 @@ def test_stop_while_it_is_written_keeps_the_text(
     turn.refresh_from_db()
     assert (turn.state, text(turn.answer), turn.answer.state) == ("cancelled", "so far", "stopped")
     assert not services.turn_stop(user=alice, turn_id=turn.id)
+
+
+def test_reasoning_ends_in_the_queue_and_while_it_goes_on(
+    alice: Any, chat: Conversation, engine: Engine
+) -> None:
+    turn = say(alice, chat)
+    assert services.turn_answer_now(user=alice, turn_id=turn.id)
+    engine.claim()
+    claim, _ = engine.running[turn.generation_id]
+    assert claim.reasoning_ended
+    engine.write(turn.generation_id, Delta("hm", (1,), kind="reasoning"))
+    assert services.turn_answer_now(user=alice, turn_id=turn.id)
+    assert engine.beat().reasoning_ended == (turn.generation_id,)
+    engine.end(turn.generation_id)
+    assert not services.turn_answer_now(user=alice, turn_id=turn.id)
+    services.turn_advance(turn.generation_id)
+    assert not services.turn_answer_now(user=alice, turn_id=turn.id)
+
+
+def test_reasoning_of_another_server_is_its_own(
+    alice: Any, chat: Conversation, engine: Engine
+) -> None:
+    ModelConfig.objects.update(engine_class="upstream")
+    turn = say(alice, chat)
+    assert not services.turn_answer_now(user=alice, turn_id=turn.id)
+    engine.claim()
+    claim, _ = engine.running[turn.generation_id]
+    assert not claim.request.answer.reasoning_control
 
 
 def test_a_stop_that_comes_too_late_leaves_the_whole_answer(

@@ -36,6 +36,10 @@ export class FakeChat implements Chat {
   sendAgain = () => this.#note("sendAgain");
   takeBack = () => void this.#note("takeBack");
   stop = () => this.#note("stop");
+  answerNow(id: string): Promise<boolean> {
+    this.calls.push(["answerNow", id]);
+    return Promise.resolve(this.error === null);
+  }
   retry = (id: string) => this.#note("retry", id);
   regenerate = (id: string, modelName?: string) =>
     this.#note("regenerate", id, ...(modelName === undefined ? [] : [modelName]));

@@ -107,6 +107,7 @@ export const de: Catalogue = {
     length: "Die Antwort hat ihre Längengrenze erreicht.",
     thoughts: "Gedanken",
     thinking: "Denkt nach",
+    answerNow: "Jetzt antworten",
   },
   live: {
     next: "Als Nächstes an der Reihe",

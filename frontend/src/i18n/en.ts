@@ -106,6 +106,7 @@ export const en = {
     length: "The answer reached its length limit.",
     thoughts: "Thoughts",
     thinking: "Thinking",
+    answerNow: "Answer now",
   },
   live: {
     next: "Next in the queue",

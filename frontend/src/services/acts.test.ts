@@ -74,6 +74,7 @@ describe("the way", () => {
     ],
     ["turn.start", start("x"), "POST", "turns", start("x")],
     ["turn.stop", { turn_id: "t" }, "POST", "turns/t/stop", undefined],
+    ["turn.answer_now", { turn_id: "t" }, "POST", "turns/t/answer-now", undefined],
     [
       "turn.retry",
       { turn_id: "t", model_name: null, client_key: "k" },

@@ -28,6 +28,7 @@ export interface ActArgs {
   "leaf.select": LeafSelect;
   "turn.start": TurnStart;
   "turn.stop": TurnRef;
+  "turn.answer_now": TurnRef;
   "turn.retry": TurnRetry;
   "message.regenerate": MessageRegenerate;
   "message.edit": MessageEdit;
@@ -53,6 +54,7 @@ const ROUTES: Record<ActName, Route> = {
   "leaf.select": ["PUT", (id) => `conversations/${id}/leaf`, "conversation_id"],
   "turn.start": ["POST", () => "turns", null],
   "turn.stop": ["POST", (id) => `turns/${id}/stop`, "turn_id"],
+  "turn.answer_now": ["POST", (id) => `turns/${id}/answer-now`, "turn_id"],
   "turn.retry": ["POST", (id) => `turns/${id}/retry`, "turn_id"],
   "message.regenerate": ["POST", (id) => `messages/${id}/regenerate`, "message_id"],
   "message.edit": ["POST", (id) => `messages/${id}/edit`, "message_id"],
@@ -111,6 +113,7 @@ const NOTHING: ActResult = {
   turn_id: null,
   answer_id: null,
   was_stopped: null,
+  was_told: null,
 };
 
 function isNotFound(error: unknown): boolean {

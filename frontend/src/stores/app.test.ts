@@ -63,6 +63,7 @@ async function confirm(socket: FakeSocket, result: Partial<ActResult>): Promise<
       turn_id: null,
       answer_id: null,
       was_stopped: null,
+      was_told: null,
       ...result,
     },
   });

@@ -212,6 +212,11 @@ export class ChatStore implements Chat {
     }
   }
 
+  /** Have the model end its reasoning; false: it wasn't told. */
+  async answerNow(turnId: string): Promise<boolean> {
+    return (await this.#do("turn.answer_now", { turn_id: turnId }))?.was_told === true;
+  }
+
   async retry(turnId: string): Promise<void> {
     const args = { turn_id: turnId, model_name: this.#model, client_key: newKey() };
     await this.#do("turn.retry", args);

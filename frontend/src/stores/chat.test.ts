@@ -15,6 +15,7 @@ const NOTHING: ActResult = {
   turn_id: null,
   answer_id: null,
   was_stopped: null,
+  was_told: null,
 };
 const BUSY = new CallError({
   code: "busy",

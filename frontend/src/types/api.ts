@@ -364,6 +364,26 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  "/api/app/turns/{id}/answer-now": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * End the reasoning
+     * @description The model answers with what it has thought so far.
+     */
+    post: operations["conversations_edge_routes_turn_answer_now"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   "/api/app/turns/{id}/retry": {
     parameters: {
       query?: never;
@@ -477,6 +497,12 @@ export interface components {
        * @default null
        */
       was_stopped: boolean | null;
+      /**
+       * Was Told
+       * @description turn.answer_now: the model will reason no more
+       * @default null
+       */
+      was_told: boolean | null;
     };
     /**
      * AgainIn
@@ -2171,6 +2197,28 @@ export interface operations {
     responses: {
       /** @description Created */
       201: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/json": components["schemas"]["ActResult"];
+        };
+      };
+    };
+  };
+  conversations_edge_routes_turn_answer_now: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description OK */
+      200: {
         headers: {
           [name: string]: unknown;
         };

@@ -77,6 +77,7 @@ export interface Chat {
   sendAgain(): Promise<void>;
   takeBack(): void;
   stop(): Promise<void>;
+  answerNow(turnId: string): Promise<boolean>;
   retry(turnId: string): Promise<void>;
   regenerate(messageId: string, modelName?: string): Promise<void>;
   /** A sibling with other text; of one's own message: it is answered too. False: it was refused. */

@@ -3,7 +3,7 @@ import { fireEvent, render, screen } from "@testing-library/svelte";
 import { expect, test, vi } from "vitest";
 
 import { FakeApp } from "../../dev/fake.svelte";
-import { live, me, shown, turn } from "../../dev/fixtures";
+import { live, me, part, shown, turn } from "../../dev/fixtures";
 import Stage from "../../dev/Stage.svelte";
 import type { ShownMessage } from "../../types/stores";
 import Message from "./Message.svelte";
@@ -47,6 +47,41 @@ test("a failed answer keeps its text, says why and can be tried again", async ()
   expect(screen.getByText("The engine ended.", { exact: false })).toBeTruthy();
   await fireEvent.click(screen.getByRole("button", { name: "Retry" }));
   expect(app.chat.calls).toEqual([["retry", "t1"]]);
+});
+
+test("thoughts can be ended while they go on, once", async () => {
+  const thinks = { state: "streaming", turn: turn({ state: "running" }) } as const;
+  const parts = [part("Let me see…", "reasoning")];
+  const message = shown("m2", "assistant", "", {
+    ...thinks,
+    parts,
+    live: live({ phase: "generating" }),
+  });
+  const { app } = setUp(message);
+  const button = screen.getByRole<HTMLButtonElement>("button", { name: "Answer now" });
+  await fireEvent.click(button);
+  expect(app.chat.calls).toEqual([["answerNow", "t1"]]);
+  expect(button.disabled).toBe(true);
+});
+
+test.each([
+  ["an answer that has begun", [part("Hm.", "reasoning"), part("So")], "qwen3-8b-instruct"],
+  ["a model that doesn't reason", [part("Hm.", "reasoning")], "gemma-3-12b"],
+])("%s has no thoughts to end", (_, parts, name) => {
+  const message = shown(
+    "m2",
+    "assistant",
+    "",
+    {
+      state: "streaming",
+      turn: turn({ state: "running" }),
+      parts,
+      live: live({ phase: "generating" }),
+    },
+    { model_name: name },
+  );
+  setUp(message);
+  expect(screen.queryByRole("button", { name: "Answer now" })).toBeNull();
 });
 
 test("the place in the queue is said in words", () => {
