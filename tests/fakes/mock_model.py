@@ -8,7 +8,13 @@ from collections.abc import AsyncIterator, Sequence
 from inference.engine.errors import failed_event
 from inference.engine.serving import build_serving
 from inference.protocol.events import Event, Finished, Result
-from inference.protocol.requests import CountRequest, EngineRequest, GenerateRequest
+from inference.protocol.requests import (
+    CountRequest,
+    EmbedRequest,
+    EngineRequest,
+    GenerateRequest,
+    RerankRequest,
+)
 from inference.protocol.results import CountResult
 from inference.protocol.spec import EngineSpec, MockSpec
 from inference.queues.contract import Position, Read
@@ -22,7 +28,12 @@ class MockModel:
     `script` is what a `FakeInference` wants; `close` ends its processes."""
 
     def __init__(
-        self, reply: str = "", *, template: str | None = None, fail_after: int = 0
+        self,
+        reply: str = "",
+        *,
+        template: str | None = None,
+        fail_after: int = 0,
+        context_len: int = 4096,
     ) -> None:
         self._engine, self._pipeline = build_serving(
             EngineSpec(
@@ -31,7 +42,7 @@ class MockModel:
                 redis_url="",
                 redis_prefix="",
                 engine_class="mock",
-                context_len=4096,
+                context_len=context_len,
                 chat_template=template,
                 mock=MockSpec(reply=reply, fail_after=fail_after),
             )
@@ -45,10 +56,14 @@ class MockModel:
                 yield Result(CountResult(self._pipeline.count(request.prompt)))
                 yield Finished("stop")
                 return
-            assert isinstance(request, GenerateRequest)
-            prepared = self._pipeline.prepare(request)
-            reader = self._pipeline.reader(request, prepared)
-            self._engine.add(prepared)
+            reader = None
+            if isinstance(request, EmbedRequest | RerankRequest):
+                self._engine.add(self._pipeline.prepare_vectors(request))
+            else:
+                assert isinstance(request, GenerateRequest)
+                prepared = self._pipeline.prepare(request)
+                reader = self._pipeline.reader(request, prepared)
+                self._engine.add(prepared)
         except Exception as error:
             yield failed_event(error)
             return
