@@ -35,6 +35,7 @@ TRAITS = {
     "llm": CHAT | TOOLS,
     "aider": {"chat whole", "chat stream"},
     "claude_code": {"chat stream", "tools stream", "results"},
+    "continue": {"chat stream", "tools stream", "results"},
     "codex": {"responses stream", "tools stream", "results"},
 }
 CONTEXT_LEN = 65_536  # a byte is a token of the mock's
