@@ -22,7 +22,7 @@ from tests.bench.lock_share import Watched, lock_samples, thread_names, threads_
 from tests.bench.rounds import Key, Plan, run
 from tests.bench.sides import ENGINE, PRODUCT
 from tests.bench.target import OnText, ignore
-from tests.bench.workloads import Chat, Sizes, chat, parse_workloads
+from tests.bench.workloads import Chat, Sizes, Workload, chat, parse_workloads
 from tests.generated import markers, replaced
 
 FIVE = Sizes(max_tokens=5)
@@ -54,8 +54,9 @@ class Scripted:
 # --- workloads
 
 
-def test_distinct_prompts_share_nothing() -> None:
-    texts = [chat("distinct", "s", index)[0][1] for index in range(20)]
+@pytest.mark.parametrize("workload", ["distinct", "story"])
+def test_distinct_prompts_share_nothing(workload: Workload) -> None:
+    texts = [chat(workload, "s", index)[0][1] for index in range(20)]
     assert len({text[:8] for text in texts}) == 20
 
 

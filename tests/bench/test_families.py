@@ -133,10 +133,10 @@ def made(streams: int, ours: Callable[[int], float], deltas: float = 1.0) -> Fam
     for number in range(3):
         cells = {}
         for concurrency in plan.concurrency:
-            cells[Key("distinct", concurrency, ENGINE)] = figures(ttft50=10, tpot=1, e2e50=50)
+            cells[Key("story", concurrency, ENGINE)] = figures(ttft50=10, tpot=1, e2e50=50)
             for form in FORMS:
                 added = ours(number) if concurrency == streams else 0.0
-                key = Key("distinct", concurrency, form.name)
+                key = Key("story", concurrency, form.name)
                 times = {"ttft50": 10 + added, "tpot": 1 + added / 10, "e2e50": 50 + added}
                 cells[key] = figures(tps=400, deltas=deltas, **times)
                 run.web_ms.setdefault(key, []).append(0.1 * number)

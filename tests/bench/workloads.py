@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-Workload: TypeAlias = Literal["distinct", "shared", "arrive", "chats", "busy"]
+Workload: TypeAlias = Literal["distinct", "shared", "story", "arrive", "chats", "busy"]
 Chat: TypeAlias = tuple[tuple[str, str], ...]  # (role, content)
 
 CLOSED: tuple[Workload, ...] = ("distinct", "shared")
@@ -34,6 +34,10 @@ TAIL_WORDS = 12  # about 20 tokens
 SHORT_WORDS = 30  # about 45 tokens: of the streams that a long prompt meets
 OPENING_WORDS = 60  # about 75 tokens
 QUESTION_WORDS = 12
+WISHES: dict[Workload, str] = {
+    "distinct": "Continue this list of words.",
+    "story": "Write a long story in which all of these words occur.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +70,14 @@ class Sizes:
 def chat(workload: Workload, seed: str, index: int) -> Chat:
     """Prompt `index` of the closed cell `seed`.
 
-    distinct: about 190 tokens, all different. shared: about 550, of which all but the last 20 are
-    one system prompt, new in every cell.
+    distinct: about 190 tokens, all different. story: as many, for an answer that doesn't end soon
+    by itself. shared: about 550, of which all but the last 20 are one system prompt, new in every
+    cell.
     """
     rng = random.Random(f"{seed}/{index}")
-    if workload == "distinct":
+    if workload in WISHES:
         number, text = rng.randrange(10**6), _words(rng, DISTINCT_WORDS)
-        return (("user", f"{number} {text} Continue this list of words."),)
+        return (("user", f"{number} {text} {WISHES[workload]}"),)
     system = _words(random.Random(f"system/{seed}"), SYSTEM_WORDS)
     number, text = rng.randrange(10**6), _words(rng, TAIL_WORDS)
     return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.bench.families import FamiliesRun, measure_on
+from tests.bench.families import WORKLOADS, FamiliesRun, measure_on
 from tests.bench.families_report import render
 from tests.bench.forms import FORMS
 from tests.bench.rounds import Plan, engine_spec
@@ -17,7 +17,7 @@ def test_every_family_gets_the_same_prompts_and_gives_whole_answers(stack: Stack
     plan = Plan(
         rounds=1,
         concurrency=(2,),
-        workloads=("distinct",),
+        workloads=WORKLOADS,
         seed="7",
         threads=1,
         engine_class="mock",
