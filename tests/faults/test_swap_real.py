@@ -12,7 +12,7 @@ from inference.engine.starter import find_starter_model
 from inference.registry.gguf.process import read_header
 from inference.registry.memory import Serving, estimate
 from inference.registry.services import STARTER_NAME
-from tests.faults.swap_host import Host
+from tests.faults.swap_host import Host, kill_while_answering
 from tests.gemma import find_gemma
 from tests.stack import Stack, wait_for
 
@@ -97,3 +97,17 @@ def test_a_model_that_cannot_be_loaded_harms_nobody(host: Host) -> None:
         in (body["error"]["message"])
     )
     assert fine.choice()["text"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_kills_while_models_are_swapped(host: Host, seed: int) -> None:
+    """What is answered is answered whole, each from where its engine was killed."""
+    answers = [
+        host.complete((FIRST, SECOND)[number % 2], f"{number}, ", max_tokens=120, ignore_eos=True)
+        for number in range(6)
+    ]
+    for body in kill_while_answering(host, seed, answers):
+        assert body["choices"][0]["finish_reason"] == "length"
+        assert body["usage"]["completion_tokens"] == 120
+    after = host.complete(FIRST, "One, two,", max_tokens=8, ignore_eos=True)
+    assert after.choice()["finish_reason"] == "length"
