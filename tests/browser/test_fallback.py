@@ -120,6 +120,33 @@ def test_a_websocket_that_gets_through_takes_over_in_the_middle(alice: Chat, pro
     assert alice.wait_done() == LONG_TEXT
 
 
+THINKER = """
+from inference.models import ModelConfig
+from inference.text.chat_template import CHATML_TEMPLATE as TEMPLATE
+TEMPLATE += "{# <think> #}"
+ModelConfig.objects.create(name="thinker", engine_class="mock", chat_template=TEMPLATE)
+"""
+
+
+def test_thoughts_are_ended_by_whoever_waits(alice: Chat, proxy: Proxy, stack: Stack) -> None:
+    stack.manage("shell", "-c", THINKER)
+    alice.page.reload()
+    alice.press("Model: mock")
+    alice.page.keyboard.type("thinker")
+    alice.page.keyboard.press("Enter")
+    for proxy.is_open in (False, True):
+        if proxy.is_open:
+            alice.press("Retry now")
+            expect(_banner(alice)).to_have_count(0, timeout=SOON_MS)
+        alice.send(f"<think>{LONG_TEXT}")
+        expect(alice.answers.last).to_contain_text("Thinking", timeout=SLOW_MS)
+        alice.press("Answer now")
+        expect(alice.answers.last.locator(".prose")).to_be_visible(timeout=SOON_MS)
+        expect(alice.page.get_by_role("button", name="Answer now")).to_have_count(0)
+        alice.press("Stop")
+        expect(alice.answers.last).to_contain_text("Stopped.", timeout=SOON_MS)
+
+
 def test_a_browser_that_refuses_websockets(browser: Browser, stack: Stack) -> None:
     """As a policy of its owner may."""
     context = DESK.context(browser)
