@@ -60,7 +60,7 @@ CLOSED = Sizes(max_tokens=64, waves=4)
 PACES = (
     Pace("the mock engine, without delay", "mock", 0.0, (1, 8), CLOSED),
     Pace("the mock engine, 5 ms a step", "mock", 5.0, (1, 8), CLOSED),
-    Pace("the starter model", "llama", 0.0, (1,), Sizes(max_tokens=32, waves=3)),
+    Pace("the starter model", "llama", 0.0, (1,), Sizes(max_tokens=16, waves=4)),
 )
 ENGINES = ("mock", "llama")
 
