@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -77,7 +78,7 @@ _KEPT = KeptGrammars()
 
 def _compiled(grammar: Grammar, tokenizer: Tokenizer) -> Outcome:
     kind, text, param = grammar.kind, grammar.text, grammar.param
-    vocabulary = vocabulary_of(cast(Any, tokenizer))
+    vocabulary = vocabulary_of(tokenizer)
     if kind == "json_schema":
         try:
             return _compile_schema(grammar, vocabulary)
@@ -162,9 +163,17 @@ def _slashed(pattern: str) -> str:
     return f"/{SLASHES.sub(lambda found: written.get(found[0], found[0]), pattern)}/"
 
 
-@functools.lru_cache(4)  # a walk over the whole vocabulary
+_WALKING = threading.Lock()
+
+
 def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
-    """The tokens as llguidance knows them."""
+    """The tokens as llguidance knows them; who asks while they are gathered waits for that."""
+    with _WALKING:
+        return _vocabulary(cast(Any, tokenizer))
+
+
+@functools.lru_cache(4)  # a walk over the whole vocabulary
+def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     pieces: list[bytes] = []
     specials: list[int] = []
     for token in range(tokenizer.vocab_len):
