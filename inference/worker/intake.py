@@ -44,13 +44,14 @@ log = logging.getLogger(__name__)
 CONTROL_WAIT_S = 1.0  # longest block on the control mark
 IDLE_LOOK_S = 0.5  # how often to look for work when nothing says so (expired leases, ageing)
 RETRY_S = 0.2
-NUM_PREPARING = 4  # at once: a template or a schema that takes long holds up nobody else
+NUM_PREPARING = 4  # at once of what needs no slot; answers have a thread each
 MAX_UTILITIES = 32  # held at once: what needs no slot, texts to embed for the most part
 
 
 class Intake:
     """Claims from a thread of its own while fewer than `num_slots` answers, or `MAX_UTILITIES`
-    requests that need no slot, are held; several are prepared at once."""
+    requests that need no slot, are held. Each answer can be prepared at once: a template or a
+    schema that takes long holds up none that has a slot as well."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Intake:
         self._on_control = on_control
         self._look = threading.Event()
         self._stopping = threading.Event()
-        self._preparing = ThreadPoolExecutor(NUM_PREPARING, "prepare")
+        self._preparing = ThreadPoolExecutor(num_slots + NUM_PREPARING, "prepare")
         self._threads = [
             threading.Thread(target=self._watch, name="control", daemon=True),
             threading.Thread(target=self._run, name="intake", daemon=True),

@@ -35,6 +35,7 @@ from inference.protocol.results import (
 )
 from inference.text.chat_template import CHATML_TEMPLATE
 from inference.text.prompts import MAX_TEXT_BYTES
+from inference.worker.intake import NUM_PREPARING
 from tests.stack import wait_for
 from tests.worker.conftest import MODEL, WAIT_S, Bench, generate
 
@@ -49,7 +50,7 @@ def test_an_answer_is_whole(bench: Bench) -> None:
     assert log.started.prompt_tokens == log.terminal.usage.prompt_tokens > 0
 
 
-def test_one_that_takes_long_to_prepare_holds_nobody_up(
+def test_those_that_take_long_to_prepare_hold_nobody_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on, prepare = threading.Event(), Pipeline.prepare
@@ -60,12 +61,13 @@ def test_one_that_takes_long_to_prepare_holds_nobody_up(
         return prepare(pipeline, request)
 
     monkeypatch.setattr(Pipeline, "prepare", slow)
-    bench.start()
-    late = bench.submit(generate("late", owner_key="user:slow"))
+    num_late = NUM_PREPARING + 1
+    bench.start(num_slots=num_late + 1)
+    late = [bench.submit(generate("late", owner_key="user:slow")) for _ in range(num_late)]
     assert text_of(bench.ended(bench.submit(generate("soon")))) == "soon"
-    assert bench.log(late).terminal is None
+    assert [bench.log(each).terminal for each in late] == [None] * num_late
     goes_on.set()
-    assert text_of(bench.ended(late)) == "late"
+    assert {text_of(bench.ended(each)) for each in late} == {"late"}
 
 
 def test_many_answers_at_once(bench: Bench) -> None:
