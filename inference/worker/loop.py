@@ -77,9 +77,7 @@ class Loop:
             case Fail(generation_id, epoch, failure):
                 self._abort(generation_id, epoch, failure)
             case Drop(generation_id, epoch):
-                if self._epochs.get(generation_id) == epoch:
-                    self._engine.drop(generation_id)
-                    del self._epochs[generation_id]
+                self._drop(generation_id, epoch)
             case EndReasoning(generation_id, epoch):
                 if self._epochs.get(generation_id) == epoch:
                     self._engine.end_reasoning(generation_id)
@@ -102,6 +100,13 @@ class Loop:
             if failure.code == "engine_failed":
                 log.exception("sequence %s could not be added", generation_id)
             self._hand_out([EngineEvent(generation_id, failure)])
+
+    def _drop(self, generation_id: str, epoch: int) -> None:
+        if self._epochs.get(generation_id) == epoch:
+            self._engine.drop(generation_id)
+            del self._epochs[generation_id]
+        else:
+            self._ended_early.append((generation_id, epoch))  # perhaps it isn't added yet
 
     def _abort(self, generation_id: str, epoch: int, end: Cancelled | Failed) -> None:
         """End a sequence with `end`; the engine knows the usage."""

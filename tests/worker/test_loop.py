@@ -82,6 +82,17 @@ def test_a_cancel_on_the_way_ends_it_and_the_late_arrival_is_ignored(room: Room)
     assert room.engine.free_slots == 4
 
 
+def test_a_lease_that_is_lost_on_the_way_takes_no_slot(room: Room) -> None:
+    room.loop.hand_over(Drop("g", OLD))
+    room.loop.hand_over(Add(ask("g", "abc"), OLD))
+    room.turn(5)
+    assert room.sink.events == []
+    assert room.engine.free_slots == 4
+    room.loop.hand_over(Add(ask("g", "abc"), NEW))
+    room.turn(20)
+    assert [(epoch, type(event)) for epoch, event in room.sink.ends()] == [(NEW, Finished)]
+
+
 def test_a_deadline_ends_with_its_own_error_and_the_engines_usage(room: Room) -> None:
     room.loop.hand_over(Add(ask("g", "abcdef"), NEW))
     room.turn(3)
