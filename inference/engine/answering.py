@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +17,12 @@ from inference.text.answer.either import calls_instead
 from inference.text.answer.families import AnswerFormat
 from inference.text.answer.forcing import awaited_grammar, forced_grammar
 from inference.text.answer.lark_writer import front_of
-from inference.text.answer.tools import tools_of
+from inference.text.answer.tools import Tool, tools_of
 from inference.text.prompts import TextPipeline
 from llamaweb.lib.errors import FailedError, InvalidError
 
 FORMS = ("json_schema", "regex")  # kinds of grammars that say all of an answer but its reasoning
+NO_END = "knows no end of the reasoning that it goes on with"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +44,22 @@ def form_of(request: GenerateRequest, family: AnswerFormat) -> AnswerFormat | No
 
     In what a schema or an expression asks for nothing is a call; only reasoning may stand in front
     of it, unless that is to stay in the content. A schema beside tools leaves calls in its place.
+
+    Raises:
+        InvalidError: a form would begin inside reasoning that stays in the content.
     """
     if not isinstance(request.prompt, ChatPrompt):
         return None
-    grammar = _binding(request)
+    grammar, splits = _binding(request), request.answer.splits_reasoning
+    wanted = grammar if grammar is not None and grammar.kind in FORMS else None
+    if wanted is not None and not splits and _goes_on_thinking(request, family):
+        raise InvalidError(NO_END, param=wanted.param)
     if _is_either(request):
         form = family.with_calls_or_a_form()
-        return form if request.answer.splits_reasoning else form.without_reasoning()
-    if grammar is not None and grammar.kind in FORMS:
+        return form if splits else form.without_reasoning()
+    if wanted is not None:
         form = family.in_a_form()
-        return form if request.answer.splits_reasoning and form.reasoning_end else None
+        return form if splits and form.reasoning_end else None
     form = family if request_tools(request) else family.without_calls()
     return None if form.is_plain else form
 
@@ -75,7 +83,7 @@ def plan_answer(
         grammar,
         matcher,
         opened,
-        _goes_on_thinking(request),
+        _goes_on_thinking(request, form),
         _thoughts(request, form, text, is_awaiting=bool(awaited)),
         (*form.markers, *(trigger.value for trigger in awaited)),
     )
@@ -108,12 +116,26 @@ def _grammar(
             instead = calls_instead(form, tools, opened=opened, parallel=parallel, special=special)
             grammar = replace(grammar, instead=instead)
     else:
-        grammar = awaited_grammar(form, tools, opened=opened, parallel=parallel, special=special)
+        return _awaited(form, tools, opened, parallel, text)
+    return grammar, check_grammar(grammar, text.tokenizer)
+
+
+def _awaited(
+    form: AnswerFormat, tools: Sequence[Tool], opened: str, parallel: bool, text: TextPipeline
+) -> tuple[Grammar | None, LLMatcher | None]:
+    """The grammar that waits for a call, of those that can be compiled; nobody asked for one."""
+    special = text.special_token
+    for alone in (False, True):
+        grammar = awaited_grammar(
+            form, tools, opened=opened, parallel=parallel, special=special, alone=alone
+        )
         try:
             return grammar, check_grammar(grammar, text.tokenizer)
-        except (InvalidError, FailedError):
-            return None, None
-    return grammar, check_grammar(grammar, text.tokenizer)
+        except InvalidError:
+            continue
+        except FailedError:
+            break
+    return None, None
 
 
 def _thoughts(
@@ -163,15 +185,16 @@ def _opened(form: AnswerFormat, prompt: str, request: GenerateRequest) -> str:
     """See `AnswerFormat.opened_by`. Of reasoning that the template opens nothing comes where the
     client's own grammar knows no end of it: the answer is what the grammar says."""
     grammar, reasoning = _binding(request), form.reasoning
-    goes_on = _goes_on_thinking(request)
+    goes_on = _goes_on_thinking(request, form)
     opened = form.reasoning_start if goes_on else form.opened_by(prompt)
     if grammar is None or grammar.kind in FORMS:
         return opened
     is_ended = reasoning is not None and reasoning.closer.strip() in grammar.text
     if goes_on and not is_ended:
-        raise InvalidError("knows no end of the reasoning that it goes on with", param="grammar")
+        raise InvalidError(NO_END, param="grammar")
     return opened if is_ended else ""
 
 
-def _goes_on_thinking(request: GenerateRequest) -> bool:
-    return isinstance(request.prompt, ChatPrompt) and request.prompt.continue_reasoning
+def _goes_on_thinking(request: GenerateRequest, form: AnswerFormat) -> bool:
+    goes_on = isinstance(request.prompt, ChatPrompt) and request.prompt.continue_reasoning
+    return goes_on and form.reasoning_start != ""

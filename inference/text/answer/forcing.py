@@ -9,6 +9,7 @@ inside of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from inference.protocol.params import MAX_TRIGGERS, Grammar, GrammarTrigger
 from inference.text.answer.call_writer import CallWriter
@@ -16,7 +17,7 @@ from inference.text.answer.families import AnswerFormat
 from inference.text.answer.lark_writer import MAX_CHARS, LarkWriter, SpecialToken, too_long
 from inference.text.answer.shapes import BESIDE, SHAPES, CallShape
 from inference.text.answer.tools import Tool
-from inference.text.answer.wakers import behind, wakers_of
+from inference.text.answer.wakers import Waker, behind, wakers_of
 from llamaweb.lib.errors import InvalidError
 
 
@@ -51,33 +52,56 @@ def awaited_grammar(
     opened: str = "",
     parallel: bool = True,
     special: SpecialToken,
+    alone: bool = False,
 ) -> Grammar | None:
     """A lazy grammar for calls that the model begins itself, and what ends them; None: nothing
     tells their beginning from text, or the tools are too long or many. Parameters whose schema
-    can't be enforced are held to be JSON only."""
+    can't be enforced are held to be JSON only. `alone`: for calls in the family's own shape only,
+    None where it has no other or these begin alike."""
     if not tools:
         return None
     names, shape = [tool.name for tool in tools], _shape_of(form, special)
-    others = BESIDE.get(form.family, ())
-    for shapes in ((shape, *others), (shape,)):  # the fewer, the more tools they have room for
-        ways = [(s, w) for s in shapes for w in wakers_of(form, s, names, opened.strip())]
-        triggers = dict.fromkeys(GrammarTrigger(w.kind, text) for _, w in ways for text in w.texts)
-        if not triggers or len(triggers) > MAX_TRIGGERS:
-            continue
-        lark = LarkWriter(form, special)
-        starts: list[str] = []
-        try:
-            for is_pythonic in (False, True):  # each writes arguments in its own way
-                alike = [(s, w) for s, w in ways if s.is_pythonic == is_pythonic]
-                writer = CallWriter(lark, tools, is_forced=False, prefix="py" * is_pythonic)
-                starts += writer.awaited(alike, parallel) if alike else ()
-            text = _whole(lark, " | ".join(starts))
-        except InvalidError:
-            continue
-        return Grammar(
-            text, lazy=True, triggers=tuple(triggers), kind="lark", param="tools", lenient=True
-        )
-    return None
+    every = [
+        [(s, waker) for waker in wakers_of(form, s, names, opened.strip())]
+        for s in (shape, *BESIDE.get(form.family, ()))
+    ]
+    own, others = every[0], list(chain(*every[1:]))
+    groups = [] if alone else [[*own, *others]]
+    if others and not _texts_of(own) & _texts_of(others):
+        groups.append(own)  # it has room for more tools; calls in other shapes are text to it
+    found = (_awaiting(form, tools, ways, parallel, special) for ways in groups)
+    return next((grammar for grammar in found if grammar is not None), None)
+
+
+def _awaiting(
+    form: AnswerFormat,
+    tools: Sequence[Tool],
+    ways: Sequence[tuple[CallShape, Waker]],
+    parallel: bool,
+    special: SpecialToken,
+) -> Grammar | None:
+    """The grammar for calls that begin in one of `ways`; None: they are none, too long or many."""
+    triggers = dict.fromkeys(GrammarTrigger(w.kind, text) for _, w in ways for text in w.texts)
+    if not triggers or len(triggers) > MAX_TRIGGERS:
+        return None
+    lark = LarkWriter(form, special)
+    starts: list[str] = []
+    try:
+        for is_pythonic in (False, True):  # each writes arguments in its own way
+            alike = [(s, w) for s, w in ways if s.is_pythonic == is_pythonic]
+            writer = CallWriter(lark, tools, is_forced=False, prefix="py" * is_pythonic)
+            starts += writer.awaited(alike, parallel) if alike else ()
+        text = _whole(lark, " | ".join(starts))
+    except InvalidError:
+        return None
+    return Grammar(
+        text, lazy=True, triggers=tuple(triggers), kind="lark", param="tools", lenient=True
+    )
+
+
+def _texts_of(ways: Sequence[tuple[CallShape, Waker]]) -> frozenset[str]:
+    """What tells that a call begins in one of `ways`."""
+    return frozenset(text for _, waker in ways for text in waker.texts)
 
 
 def _shape_of(form: AnswerFormat, special: SpecialToken) -> CallShape:

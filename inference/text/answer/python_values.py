@@ -92,10 +92,13 @@ class PythonValues:
         counts = (least, *(() if most is None else (most,)))
         if not all(type(count) is int and 0 <= count <= MAX_ITEMS for count in counts):
             return self._in_json(schema)
+        if most is not None and least > most:
+            return "pylist"  # none fulfils it, and such a rule would end all calls of all tools
         if most == 0:
             return self._rule('"[" "]"')
-        upper = "" if most is None else most - 1
-        items = f"{item} ({SEPARATOR} {item}){{{max(least - 1, 0)},{upper}}}"
+        items, upper = item, "" if most is None else most - 1
+        if most != 1:
+            items += f" ({SEPARATOR} {item}){{{max(least - 1, 0)},{upper}}}"
         return self._rule(f'"[" {items} "]"' if least else f'"[" ({items})? "]"')
 
     def _object(self, schema: Mapping[str, Any]) -> str:
