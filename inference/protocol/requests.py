@@ -54,7 +54,8 @@ class ChatPrompt:
     `template_kwargs_json`: extra template variables as a JSON object;
     `public_kwargs_json`: those that the server gives whoever asks.
     `continue_final`: the last message is the assistant's and is to be continued;
-    `continue_reasoning`: inside its reasoning, behind which it has nothing yet.
+    `continue_reasoning`: inside its reasoning, behind which it has nothing yet; if
+    `continue_either`, in its content where the model has no reasoning to go on with.
     """
 
     messages: tuple[Message, ...]
@@ -63,6 +64,7 @@ class ChatPrompt:
     template_kwargs_json: str | None = None
     continue_final: bool = False
     continue_reasoning: bool = False
+    continue_either: bool = False
     public_kwargs_json: str | None = None
 
 

@@ -71,9 +71,9 @@ class ChatRenderer:
     def __init__(self, jobs: JobRenderer, form: AnswerFormat | None = None) -> None:
         """`form`: how the model writes reasoning, None: nobody knows."""
         self._jobs = jobs
-        self._form = form
         self._lock = threading.Lock()
         self._can: TemplateCapabilities | None = None
+        self._opener = form.reasoning_start if form is not None else ""
 
     def capabilities(self) -> TemplateCapabilities:
         """What the template takes; found at the first call.
@@ -98,7 +98,7 @@ class ChatRenderer:
         Raises:
             InvalidError: `param` says which field; never a template's trace.
         """
-        if prompt.continue_reasoning:
+        if prompt.continue_reasoning and (self._opener or not prompt.continue_either):
             return self._thinking_on(prompt, now_at)
         if not prompt.continue_final:
             return self._rendered(prompt, now_at, "")
@@ -111,7 +111,7 @@ class ChatRenderer:
     def _thinking_on(self, prompt: ChatPrompt, now_at: float) -> str:
         """The prompt up to where the reasoning of its last message breaks off: as the template
         writes it, else as the model itself would have."""
-        opener = self._form.reasoning_start if self._form is not None else ""
+        opener = self._opener
         if not opener:
             raise InvalidError(
                 "this model's chats have no reasoning to go on with", param="continue_final_message"

@@ -78,6 +78,15 @@ def test_a_model_without_reasoning_has_none_to_go_on_with() -> None:
     assert caught.value.param == "continue_final_message"
 
 
+@pytest.mark.parametrize("template", [PLAIN, OPENS])
+def test_its_content_is_gone_on_with_where_either_will_do(template: str) -> None:
+    has_reasoning = template == OPENS
+    made = pipeline(template).prepare(ask(replace(CHAT, continue_either=True)))
+    begun = f"<think>\n{BEGUN}" if has_reasoning else ""
+    assert text_of(made) == f"[user]Hi[assistant]{begun}"
+    assert made.is_begun == has_reasoning
+
+
 def test_its_budget_counts_what_is_written_now() -> None:
     made = pipeline(OPENS).prepare(ask(answer=AnswerParams(reasoning_budget=3)))
     assert made.thoughts is not None
@@ -106,3 +115,13 @@ def test_a_schema_is_kept_to_behind_it() -> None:
     assert made.sampling.grammar is not None
     assert made.sampling.grammar.front.startswith("front: ")
     assert "<think>" not in made.sampling.grammar.front
+
+
+def test_a_schema_is_refused_where_it_stays_in_the_content() -> None:
+    form = Grammar('{"type": "object"}', kind="json_schema", param="json_schema")
+    whole = AnswerParams(splits_reasoning=False)
+    asked = ask(sampling=SamplingParams(grammar=form), answer=whole)
+    with refused("json_schema"):
+        pipeline(HIDES).prepare(asked)
+    either = replace(asked, prompt=replace(CHAT, continue_either=True))
+    assert pipeline(PLAIN).prepare(either).sampling.grammar == form

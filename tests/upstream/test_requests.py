@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,6 +198,10 @@ def test_reasoning_is_gone_on_with_by_a_server_that_knows_how() -> None:
     told = fields(generate(prompt=begun), dialect="llama_server", continues=True)
     assert told["continue_final_message"] == "reasoning_content"
     assert told["messages"][-1]["reasoning_content"] == "Let me see."
+    either = generate(prompt=replace(begun, continue_either=True))
+    told = fields(either, dialect="llama_server", continues=True)
+    assert told["continue_final_message"] is True
+    assert "continue_final_message" not in fields(either, continues=True)
     with pytest.raises(InvalidError) as caught:
         fields(generate(prompt=begun), continues=True)
     assert caught.value.param == "continue_final_message"

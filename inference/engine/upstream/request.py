@@ -193,13 +193,14 @@ class UpstreamPipeline:
                 param="messages",
             )
         fields: Fields = {"messages": [self._message(message) for message in prompt.messages]}
-        if prompt.continue_reasoning:
-            if not self._is_llama_server:
-                raise InvalidError(
-                    "the server behind this model can't go on with reasoning that was begun",
-                    param="continue_final_message",
-                )
-            fields["continue_final_message"] = "reasoning_content"
+        if prompt.continue_reasoning and self._is_llama_server:
+            either = prompt.continue_either
+            fields["continue_final_message"] = True if either else "reasoning_content"
+        elif prompt.continue_reasoning and not prompt.continue_either:
+            raise InvalidError(
+                "the server behind this model can't go on with reasoning that was begun",
+                param="continue_final_message",
+            )
         if num_probs:
             fields |= {"logprobs": True, "top_logprobs": num_probs}
         if self._is_llama_server:
