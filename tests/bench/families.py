@@ -96,10 +96,10 @@ class FamilySide(TargetSide):
         self, workload: Workload, concurrency: int, seed: str, sizes: Sizes
     ) -> Figures:
         """See `Side.measure`."""
-        before_s = processes.cpu_s(self._web)
+        before_s = processes.exact_cpu_s(self._web)
         figures = await super().measure(workload, concurrency, seed, sizes)
         num_tokens = sizes.num_requests(concurrency) * sizes.max_tokens
-        spent_ms = (processes.cpu_s(self._web) - before_s) * MS
+        spent_ms = (processes.exact_cpu_s(self._web) - before_s) * MS
         self._on_web_ms(Key(workload, concurrency, self.name), spent_ms / num_tokens)
         return figures
 

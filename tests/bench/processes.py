@@ -58,6 +58,11 @@ def cpu_s(processes: Iterable[psutil.Process]) -> float:
     return total
 
 
+def exact_cpu_s(processes: Iterable[psutil.Process]) -> float:
+    """As `cpu_s`, without ticks; threads that have ended no longer count."""
+    return sum(sum(threads_cpu_s(process.pid).values()) for process in processes)
+
+
 def own_thread_cpu_s() -> float:
     """CPU seconds of this process's threads but the one that asks."""
     return sum(cpu for tid, cpu in threads_cpu_s(os.getpid()).items() if tid != _own_tid())
