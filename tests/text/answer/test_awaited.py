@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from inference.engine.guided import guided
-from inference.engine.lazy_grammar import LazyGrammar
-from inference.engine.lenient import LenientGrammar
-from inference.engine.mock_tokenizer import END_TOKEN, MockTokenizer
 from inference.protocol.params import MAX_TRIGGERS
 from inference.text.answer.families import FAMILIES, AnswerFormat
 from inference.text.answer.forcing import awaited_grammar
@@ -21,37 +17,10 @@ from tests.text.answer import test_forcing
 from tests.text.answer.answers import TOOLS, format_of
 from tests.text.answer.test_families import CASES as FIXTURES
 from tests.text.answer.test_forcing import CLOCK, FEW, GIVEN, WEATHER, call_text, parsed, plain
+from tests.text.answer.watched import Watched
 
-TOKENIZER = MockTokenizer()
 CASES = [(name, index) for name, index in test_forcing.CASES if SHAPES[name][index].awaits]
 NOT_ANY = "not " * 30  # longer than any beginning of an answer
-
-
-class Watched:
-    """A lazy grammar that reads a text."""
-
-    def __init__(self, form: AnswerFormat, *tools: Tool, **options: Any) -> None:
-        grammar = awaited_grammar(form, tools, special=lambda _: None, **options)
-        assert grammar is not None
-        assert grammar.lazy
-        assert grammar.lenient
-        rules = LenientGrammar(guided(grammar, TOKENIZER))
-        self.rules = rules
-        self._lazy = LazyGrammar(rules, grammar.triggers, TOKENIZER, frozenset(range(256)))
-
-    def reads(self, text: str) -> bool:
-        """Whether `text` may be said, all of it."""
-        for token in text.encode():
-            if not self._lazy.allows(token):
-                return False
-            self._lazy.accept(token)
-        assert not self.rules._is_dropped
-        return True
-
-    @property
-    def may_end(self) -> bool:
-        """Whether the answer may end here."""
-        return self._lazy.allows(END_TOKEN)
 
 
 def opening(family: str, index: int, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -310,107 +279,6 @@ def test_a_type_in_front_of_a_value_is_the_schema_s(
     if means != ():
         (call,) = parsed(text, form, MIXED).calls
         assert json.loads(call.arguments) == {name: means}
-
-
-ORDER = Tool(
-    "order",
-    {
-        "type": "object",
-        "properties": {
-            "item": {"enum": ["tea", "it's", None, 3]},
-            "count": {"type": "integer", "minimum": 1, "maximum": 9},
-            "code": {"type": "string", "pattern": "^[A-Z]{2}$"},
-            "note": {"type": ["string", "null"]},
-            "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
-            "to": {
-                "type": "object",
-                "properties": {"zip": {"type": "integer"}, "fast": {"type": "boolean"}},
-                "required": ["zip"],
-                "additionalProperties": False,
-            },
-            "more": {"type": "object"},
-            "place": {"$ref": "#/$defs/place"},
-        },
-        "required": ["item", "count"],
-        "$defs": {"place": {"enum": ["here", "there"]}},
-    },
-)
-PYTHON = [
-    ("item='tea', count=1", {"item": "tea", "count": 1}),
-    ('item="it\'s", count=9', {"item": "it's", "count": 9}),
-    ("item='it\\'s', count=9", {"item": "it's", "count": 9}),
-    ('item=None, count=2, code="AB"', {"item": None, "count": 2, "code": "AB"}),
-    ("item=3, count=2, note=None", {"item": 3, "count": 2, "note": None}),
-    ("item=3, count=2, note='漢\\n'", {"item": 3, "count": 2, "note": "漢\n"}),
-    ("item=3, count=2, tags=['a', \"b\"]", {"item": 3, "count": 2, "tags": ["a", "b"]}),
-    ("item=3, count=2, tags=[]", {"item": 3, "count": 2, "tags": []}),
-    ("item=3, count=2, to={'zip': 1}", {"item": 3, "count": 2, "to": {"zip": 1}}),
-    (
-        'item=3, count=2, to={"zip": 1, "fast": True}',
-        {"item": 3, "count": 2, "to": {"zip": 1, "fast": True}},
-    ),
-    (
-        "item=3, count=2, more={'a': [1.5, None, {'b': False}]}",
-        {"item": 3, "count": 2, "more": {"a": [1.5, None, {"b": False}]}},
-    ),
-    ('item=3, count=2, place="here"', {"item": 3, "count": 2, "place": "here"}),
-]
-NO_PYTHON = [
-    *("", "item='tea'", "item='ale', count=1", "item='tea', count=0", "item='tea', count='1'"),
-    *("count=1, item='tea', size=2", "item=3, count=2, code='abc'", "item=3, count=2, note=7"),
-    *(
-        "item=3, count=2, tags=['a', 'b', 'c']",
-        "item=3, count=2, tags=[1]",
-        "item=3, count=2, to={}",
-    ),
-    *(
-        "item=3, count=2, to={'zip': 1, 'x': 2}",
-        "item=3, count=2, place='nowhere'",
-        "item=f(), count=1",
-    ),
-]
-# family, what stands in front of a call's arguments and behind them
-LISTS = [
-    ("llama", "[order(", ")]"),
-    ("llama", "<|python_tag|>order.call(", ")"),
-    ("llama", "Now: <|python_tag|>[order(", ")]"),
-    ("llama", "<|python_start|>[clock(), order(", ")]<|python_end|>"),
-    ("lfm2", "<|tool_call_start|>[order(", "), clock()]<|tool_call_end|>"),
-]
-
-
-@pytest.mark.parametrize(("family", "front", "back"), LISTS)
-@pytest.mark.parametrize(("arguments", "means"), PYTHON)
-def test_calls_in_python_s_notation_are_held_to_the_schema(
-    family: str, front: str, back: str, arguments: str, means: Any
-) -> None:
-    text, form = front + arguments + back, FAMILIES[family]
-    watched = Watched(form, ORDER, CLOCK)
-    assert watched.reads(text)
-    assert watched.may_end
-    calls = {call.name: call.arguments for call in parsed(text, form, ORDER, CLOCK).calls}
-    assert json.loads(calls["order"]) == means
-
-
-@pytest.mark.parametrize(("family", "front", "back"), LISTS)
-@pytest.mark.parametrize("arguments", NO_PYTHON)
-def test_no_other_arguments_in_python_s_notation(
-    family: str, front: str, back: str, arguments: str
-) -> None:
-    assert not Watched(FAMILIES[family], ORDER, CLOCK).reads(front + arguments + back)
-
-
-def test_a_list_without_a_tool_s_name_is_text() -> None:
-    watched = Watched(FAMILIES["llama"], WEATHER)
-    assert watched.reads('[1] is a note, [weather] a word and <|python_tag|>print("code")')
-    assert watched.may_end
-
-
-def test_pythonic_tools_without_parameters_or_schema() -> None:
-    form = FAMILIES["lfm2"]
-    for schema, given in ((None, "a=1, b=['x']"), ({"properties": {}}, ""), (None, "")):
-        text = f"<|tool_call_start|>[f({given})]<|tool_call_end|>"
-        assert Watched(form, Tool("f", schema)).reads(text)
 
 
 def test_tools_without_end_are_left_alone() -> None:
