@@ -18,7 +18,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat bench-engine bench-models llama-server faults equality soak screenshots messages lock clean
+.PHONY: help run dev install install-dev test test-python test-frontend check fmt types bench bench-chat bench-engine bench-models llama-server faults equality cuts soak screenshots messages lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ faults: install-dev ## Kill processes in the middle of answers, N schedules (N=5
 
 equality: install-dev ## Compare every way to an answer with a plain run, both models (an hour)
 	@$(BIN)/python -m tests.model.prove_equality --write $(ARGS)
+
+cuts: install-dev ## Cut every recorded output in two in every way: is it read the same? (minutes)
+	@$(BIN)/python -m tests.text.answer.prove_cuts --write $(ARGS)
 
 soak: install-dev ## Random traffic for 20 minutes: does anything stay behind?
 	@$(BIN)/python -m tests.soak --write $(ARGS)

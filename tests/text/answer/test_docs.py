@@ -9,7 +9,7 @@ from pathlib import Path
 from canitoolcall.fixtures import load_fixtures
 
 from inference.text.answer.families import FAMILIES
-from tests.text.answer.test_recorded import format_for
+from tests.text.answer.recorded import format_for
 
 API = Path(__file__).resolve().parents[3] / "docs" / "api.md"
 ROW = re.compile(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
