@@ -28,14 +28,16 @@ WAIT_S = 10.0
 
 
 @functools.cache  # made once: it costs more than what is asked of it
-def _application() -> Any:
+def application() -> Any:
+    """All routes."""
     return get_asgi_application()
 
 
 class AsgiClient:
-    """One request over ASGI, as the web server makes it; `leave` drops the connection."""
+    """One request over ASGI, as the web server makes it, with a `key` unless the caller is known
+    without; `leave` drops the connection."""
 
-    def __init__(self, path: str = CHAT, **body: Any) -> None:
+    def __init__(self, path: str = CHAT, *, key: str = "", **body: Any) -> None:
         self.data = json.dumps({"messages": HELLO, **body}).encode()
         self.sent: list[dict[str, Any]] = []
         self.arrived = asyncio.Event()
@@ -50,14 +52,14 @@ class AsgiClient:
                 (b"host", b"testserver"),
                 (b"content-type", b"application/json"),
                 (b"content-length", str(len(self.data)).encode()),
+                *([(b"authorization", f"Bearer {key}".encode())] if key else []),
             ],
             "server": ("testserver", 80),
             "client": ("127.0.0.1", 1),
             "http_version": "1.1",
             "scheme": "http",
         }
-        application = _application()
-        self.task = asyncio.ensure_future(application(scope, self._incoming.get, self._send))
+        self.task = asyncio.ensure_future(application()(scope, self._incoming.get, self._send))
 
     async def _send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)

@@ -15,7 +15,7 @@ from inference.models import ModelConfig
 from inference.protocol.accounts import Account
 from inference.protocol.events import Cancelled, Finished, Started, Usage
 from inference.protocol.params import Limits
-from inference.queues.contract import Append, Position, Queue
+from inference.queues.contract import Append, Position, Queue, QueueConfig
 from inference.registry import quotas, standing
 from llamaweb.accounts.database import in_database
 from llamaweb.accounts.limits.bounds import Allowance, allowance_here
@@ -61,6 +61,7 @@ async def test_a_running_answer_is_ordered_to_end(
         return real(asked)
 
     monkeypatch.setattr("inference.open_requests.standings_lost", counted)
+    pauses = pauses_of("open-requests", monkeypatch)
     account = Account(key.user.pk, key.pk, "openai").text()
     request = owned(key.user, account=account, keep=keep, on_finish=None)
     await api.generation_submit(request)
@@ -71,6 +72,8 @@ async def test_a_running_answer_is_ordered_to_end(
     assert cancelled(queue, request) is None
     await in_database(revoke)(key)
     await until(lambda: cancelled(queue, request) == "owner")
+    # An engine that is never woken still hears of a cancel with its next heartbeat.
+    assert max(pauses) + QueueConfig().heartbeat_s <= 1.0
 
 
 @pytest.mark.usefixtures("_closing")
@@ -173,6 +176,21 @@ async def test_who_leaves_while_it_is_reserved_keeps_nothing(
         return True
 
     await until_true(submitted)
+
+
+def pauses_of(name: str, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the task of that name wanted to sleep, from now on."""
+    pauses: list[float] = []
+    real = asyncio.sleep
+
+    async def sleep(delay: float, *args: Any) -> Any:
+        task = asyncio.current_task()
+        if task is not None and task.get_name() == name:
+            pauses.append(delay)
+        return await real(delay, *args)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return pauses
 
 
 def cancelled(queue: Queue, request: Any) -> str | None:
