@@ -75,7 +75,7 @@ class Family(ABC):
     def refusal(self, body: Any) -> Refusal:
         """What an error says."""
         error = body["error"]
-        return Refusal(error["message"], error["type"], error["param"])
+        return Refusal(error["message"], error["type"], error["param"], error["code"])
 
     def __str__(self) -> str:
         return self.name

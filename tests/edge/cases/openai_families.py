@@ -51,6 +51,7 @@ class ChatFamily(Family):
         """See `Family.read`."""
         streamed = parse_sse(raw)
         if "error" in streamed.data[-1]:
+            assert not streamed.is_done
             return Stream(streamed.data, streamed.text, error=self.refusal(streamed.data[-1]))
         assert streamed.is_done
         *chunks, last = streamed.data
@@ -105,6 +106,7 @@ class TextFamily(Family):
         """See `Family.read`."""
         streamed = parse_sse(raw)
         if "error" in streamed.data[-1]:
+            assert not streamed.is_done
             return Stream(streamed.data, streamed.text, error=self.refusal(streamed.data[-1]))
         assert streamed.is_done
         *chunks, last = streamed.data
@@ -151,9 +153,9 @@ class NativeFamily(Family):
         streamed = parse_sse(raw)
         text = "".join(chunk.get("content", "") for chunk in streamed.data)
         last = streamed.data[-1]
+        assert not streamed.is_done
         if "error" in last:
             return Stream(streamed.data, text, error=self.refusal(last))
-        assert not streamed.is_done
         return Stream(streamed.data, text, self.reply({**last, "content": text}))
 
 

@@ -72,6 +72,7 @@ class ResponsesFamily(Family):
         text = events.joined("response.output_text.delta")
         error = events.response["error"]
         if error is not None:
+            assert events.names[-1] == "response.failed"
             return Stream(events.data, text, error=Refusal(error["message"], error["code"]))
         return Stream(events.data, text, self.reply(events.response))
 
@@ -148,6 +149,7 @@ class MessagesFamily(Family):
         """See `Family.read`."""
         events = parse_events(raw)
         if events.kinds[-1] == "error":
+            assert "message_stop" not in events.kinds
             return Stream(events.data, events.text, error=self.refusal(events.data[-1]))
         return Stream(events.data, events.text, self.reply(events.message))
 
@@ -209,6 +211,8 @@ class OllamaFamily(Family):
         said = [line for line in lines if "error" not in line]
         told = joined(self.path, said)
         if len(said) < len(lines):
+            assert lines[:-1] == said
+            assert not any(line["done"] for line in said)
             return Stream(lines, told["content"], error=self.refusal(lines[-1]))
         assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
         return Stream(lines, told["content"], self._reply(told, lines[-1]))

@@ -52,11 +52,13 @@ class Reply:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error. `kind`: its type, "" where the family has none; `param`: the field's path."""
+    """An error. `kind`: its type, "" where the family has none; `param`: the field's path; `code`:
+    the status, where the family tells it beside the message."""
 
     message: str
     kind: str = ""
     param: str | None = None
+    code: int | None = None
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,10 @@ CASES: Final[Mapping[str, Mapping[str, str]]] = {
     "S09": _NO_TOOLS,
     "S11": dict.fromkeys(("text", "native"), "what a raw prompt is answered isn't taken apart"),
 }
+# Cases of text before or behind a stop string within its token, which takes longer tokens than the
+# mock engine's bytes, and where those are shown: on the engine and on the starter model.
+_ON_ENGINES: Final = ("tests/engine/test_reported_texts.py", "tests/model/test_reported_texts.py")
+LONGER_TOKENS: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(("T01", "T02"), _ON_ENGINES)
 # Cases of the product that are no API's, and where each is shown.
 ELSEWHERE: Final[Mapping[str, str]] = {
     "C12": "tests/faults/test_swap.py",

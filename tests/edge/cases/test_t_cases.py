@@ -18,6 +18,7 @@ UNICODE = "ok 😺 漢字 é"
 FRAMES = "data: x\r\u2028\u2029\x85y\n\nid: 1\nevent: z"
 FAIL_AFTER = 10
 LETTERS = "0123456789abcdef"
+WITH_CODE = ("chat", "text", "native")  # whose errors within a stream have the status
 
 
 @each("T01", "T02", "T03")
@@ -30,7 +31,10 @@ LETTERS = "0123456789abcdef"
     ],
 )
 async def test_stop_strings(serve: Serve, family: Family, said: str, stop: str, text: str) -> None:
-    """T01, T02, T03: nothing of a stop string is said, and nothing else is held back."""
+    """T01, T02, T03: nothing of a stop string is said, and nothing else is held back.
+
+    Of tokens of a byte; of longer ones where `LONGER_TOKENS` says.
+    """
     serve()
     reply = await both(family, Ask(said, stop=[stop]))
     assert (reply.text, reply.end) == (text, "stop")
@@ -121,6 +125,7 @@ async def test_a_failure_in_the_middle(serve: Serve, family: Family) -> None:
     assert told.error is not None
     assert told.error.message
     assert LETTERS not in told.error.message
+    assert told.error.code == (500 if family.name in WITH_CODE else None)
     put(body, "stream", False)
     status, refusal = await send(family.path, body)
     assert (status, family.refusal(refusal).message) == (500, told.error.message)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.edge.cases import test_keys, test_p_cases, test_s_cases, test_t_cases
 from tests.edge.cases.families import BY_NAME
-from tests.edge.cases.table import CASES, ELSEWHERE
+from tests.edge.cases.table import CASES, ELSEWHERE, LONGER_TOKENS
 
 TESTS = Path(__file__).parents[2]
 NUMBER = r"(?:[PST]\d\d|C1[24])"
@@ -61,3 +61,9 @@ def test_cases_of_the_product_are_where_the_table_says() -> None:
     for number, place in ELSEWHERE.items():
         text = (TESTS.parent / place).read_text()
         assert re.search(rf'"""(?:Case )?{number}[:.]', text), place
+
+
+def test_cases_of_longer_tokens_are_where_the_table_says() -> None:
+    for number, places in LONGER_TOKENS.items():
+        for place in places:
+            assert re.search(rf"\b{number}\b", (TESTS.parent / place).read_text()), place
