@@ -11,6 +11,7 @@ from tests.sdk.embeddings_cases import *  # noqa: F403
 from tests.sdk.limits_cases import *  # noqa: F403
 from tests.sdk.native_cases import *  # noqa: F403
 from tests.sdk.ollama_cases import *  # noqa: F403
+from tests.sdk.openai_cases import *  # noqa: F403
 from tests.sdk.opened import opened
 from tests.sdk.responses_cases import *  # noqa: F403
 from tests.stack import Stack
