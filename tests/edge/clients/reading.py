@@ -13,6 +13,9 @@ import ollama
 import openai.types
 import openai.types.chat
 import openai.types.responses
+from anthropic.types import RawMessageStreamEvent
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
 
 from tests.edge.anthropic.wire import parse_events
 from tests.edge.clients.recorded import Recorded
@@ -21,6 +24,9 @@ from tests.edge.responses.events import events_of
 from tests.edge.wire import parse_sse
 
 Usage: TypeAlias = tuple[int, int, int]  # of the prompt, of the answer, of both
+
+RESPONSE_EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+MESSAGE_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 
 
 @dataclass
@@ -71,6 +77,11 @@ def text(asked: Recorded, raw: bytes) -> Said:
         return Said(text=body["choices"][0]["text"], usage=_usage(body["usage"]))
     stream = parse_sse(raw)
     assert stream.is_done
+    reasons = [c["finish_reason"] for chunk in stream.data for c in chunk["choices"]]
+    assert reasons[:-1] == [None] * (len(reasons) - 1)
+    for chunk in stream.data:  # the type is that of whole ones: it knows no choice without a reason
+        choices = [{**c, "finish_reason": c["finish_reason"] or "stop"} for c in chunk["choices"]]
+        openai.types.Completion.model_validate({**chunk, "choices": choices}, strict=True)
     return Said(text=stream.text, usage=_usage(stream.data[-1].get("usage")))
 
 
@@ -80,6 +91,8 @@ def responses(asked: Recorded, raw: bytes) -> Said:
         events = events_of(raw)
         assert events.names[0] == "response.created"
         assert events.names[-1] == "response.completed"
+        for event in events.data:
+            RESPONSE_EVENT.validate_python(event)
         body = events.response
         deltas = events.joined("response.output_text.delta")
     else:
@@ -101,9 +114,14 @@ def responses(asked: Recorded, raw: bytes) -> Said:
 
 def messages(asked: Recorded, raw: bytes) -> Said:
     """Of `/v1/messages`."""
-    message = parse_events(raw).message if asked.is_stream else json.loads(raw)
     if asked.is_stream:
-        _refuse_gaps(parse_events(raw).data)
+        events = parse_events(raw)
+        for event in events.data:
+            MESSAGE_EVENT.validate_python(event)
+        _refuse_gaps(events.data)
+        message = events.message
+    else:
+        message = json.loads(raw)
     anthropic.types.Message.model_validate(message)
     used = message["usage"]
     num_input = used["input_tokens"] + used["cache_read_input_tokens"]
@@ -139,7 +157,6 @@ READERS: dict[str, Callable[[Recorded, bytes], Said]] = {
     "/v1/responses": responses,
     "/v1/messages": messages,
     "/api/chat": ollama_chat,
-    "/api/generate": ollama_chat,
 }
 
 
@@ -147,8 +164,7 @@ def vectors(asked: Recorded, raw: bytes) -> list[list[float]]:
     """Of `/v1/embeddings` and `/api/embed`."""
     body = json.loads(raw)
     if asked.route == "/api/embed":
-        found: list[list[float]] = body["embeddings"]
-        return found
+        return [list(vector) for vector in ollama.EmbedResponse.model_validate(body).embeddings]
     for item in body["data"]:
         item["embedding"] = _numbers(item["embedding"])
     made = openai.types.CreateEmbeddingResponse.model_validate(body)

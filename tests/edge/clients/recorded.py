@@ -64,15 +64,15 @@ class Recorded:
 
     @property
     def traits(self) -> set[str]:
-        """What this request is an example of."""
+        """What this request is an example of: its route, and how it is asked."""
         stream = "stream" if self.is_stream else "whole"
         kinds = {"messages": "chat", "prompt": "text", "documents": "scores", "input": "vectors"}
         kind = next((kinds[name] for name in kinds if name in self.fields), "")
         if self.route.endswith("/responses"):
             kind = "responses"
         if kind not in ("chat", "text", "responses"):
-            return {kind} - {""}
-        found = {kind, f"{kind} {stream}"}
+            return {self.route, kind} - {""}
+        found = {self.route, kind, f"{kind} {stream}"}
         found |= {f"tools {stream}"} if self.fields.get("tools") else set()
         found |= {"results"} if any(_is_result(each) for each in self.messages) else set()
         found |= {"form"} if self.has_form else set()

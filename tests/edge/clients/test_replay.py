@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
 
+import ollama
 import pytest
 from django.test import AsyncClient
 
@@ -27,16 +28,30 @@ ANSWERED = [asked for asked in REQUESTS if asked.route in READERS]
 THOUGHTS, TEXT = "Let me look.", "Well."
 TOOLS = {"tools whole", "tools stream", "results"}
 CHAT = {"chat whole", "chat stream", "form"}
-# What of each client is recorded: enough that a route, or a way of asking, isn't lost unseen.
+# What of each client is recorded: enough that no route is lost unseen, nor a way of asking on all
+# of them.
+CHATS, TEXTS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
+MESSAGES, OLLAMA, SHOW = "/v1/messages", "/api/chat", "/api/show"
+VECTORS = {"/v1/embeddings", "/api/embed"}
 TRAITS = {
-    "langchain": CHAT | TOOLS | {"responses whole", "responses stream", "thoughts", "vectors"},
-    "llamaindex": CHAT | TOOLS | {"text whole", "text stream", "vectors"},
-    "litellm": CHAT | TOOLS | {"responses whole", "thoughts", "text whole", "vectors", "scores"},
-    "llm": CHAT | TOOLS,
-    "aider": {"chat whole", "chat stream"},
-    "claude_code": {"chat stream", "tools stream", "results"},
-    "continue": {"chat stream", "tools stream", "results"},
-    "codex": {"responses stream", "tools stream", "results"},
+    "langchain": CHAT
+    | TOOLS
+    | VECTORS
+    | {CHATS, RESPONSES, MESSAGES, OLLAMA}
+    | {"responses whole", "responses stream", "thoughts", "vectors"},
+    "llamaindex": CHAT
+    | TOOLS
+    | {CHATS, TEXTS, "/v1/embeddings", "text whole", "text stream", "vectors"},
+    "litellm": CHAT
+    | TOOLS
+    | VECTORS
+    | {CHATS, TEXTS, RESPONSES, MESSAGES, OLLAMA, SHOW, "/rerank"}
+    | {"responses whole", "thoughts", "text whole", "vectors", "scores"},
+    "llm": CHAT | TOOLS | {CHATS},
+    "aider": {CHATS, "chat whole", "chat stream"},
+    "claude_code": {MESSAGES, "chat stream", "tools stream", "results"},
+    "continue": {CHATS, "chat stream", "tools stream", "results"},
+    "codex": {RESPONSES, "responses stream", "tools stream", "results"},
 }
 CONTEXT_LEN = 65_536  # a byte is a token of the mock's
 FEW_TOKENS = 16
@@ -175,10 +190,12 @@ async def test_the_engine_takes_it(fake: FakeInference, echo: MockModel, asked: 
     status, raw = await ask(asked)
     assert status == 200, raw
     assert not ERROR_RE.search(raw)
-    if asked.traits == {"vectors"}:
+    if "vectors" in asked.traits:
         assert len({len(vector) for vector in vectors(asked, raw)}) == 1
-    if asked.traits == {"scores"}:
+    if "scores" in asked.traits:
         assert len(json.loads(raw)["results"]) == len(asked.fields["documents"])
+    if asked.route == SHOW:
+        ollama.ShowResponse.model_validate_json(raw)
 
 
 def _wants_usage(asked: Recorded) -> bool:
