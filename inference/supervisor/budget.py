@@ -25,6 +25,7 @@ RESERVE_PART, MIN_RESERVE_BYTES, MAX_RESERVE_BYTES = 16, 256 * MIB, 2048 * MIB
 # What a driver takes on a GPU for a process that computes there, beside what llama.cpp allocates:
 # 300 to 500 MiB with CUDA.
 GPU_PROCESS_BYTES = 512 * MIB
+SPREAD = ("layer", "row")  # split modes by what is free, where there are no shares
 
 
 def takes_place(config: ModelConfig) -> bool:
@@ -35,12 +36,14 @@ def takes_place(config: ModelConfig) -> bool:
 @dataclass(frozen=True, slots=True)
 class Need:
     """In bytes, 0 where nobody can tell. Of host memory: with a full prompt cache, and what may do
-    where nobody has set a budget. `gpu`: of the memory of each GPU. `is_open`: that is being found
-    out, see `Gpus.look`."""
+    where nobody has set a budget. `gpu`: of the memory of each GPU; `is_spread`: as it lies where
+    nothing else does, see `placement.Model`. `is_open`: that is being found out, see `Gpus.look`.
+    """
 
     most: int
     least: int
     gpu: tuple[int, ...] = ()
+    is_spread: bool = False
     is_open: bool = False
 
 
@@ -67,12 +70,19 @@ def _need(config: ModelConfig, gpus: Gpus) -> Need | None:
     if found is None:
         return None
     shared = found.device_bytes if place == "host" else 0
-    most, loaded = found.host_bytes + shared, found.loaded_bytes + shared
-    on_gpu = found.device_bytes - shared
+    vectors = found.part("vectors").device  # not what it takes to be loaded
+    most, loaded = found.host_bytes + shared, found.loaded_bytes
+    on_gpu = found.device_bytes
+    if shared:
+        on_gpu, loaded = 0, loaded + shared - vectors
+    elif not settings.ENGINE_GPU_MEMORY_MIB:  # a budget that somebody has set is kept
+        on_gpu -= vectors
+    parts = _spread(config, on_gpu, gpus)
     return Need(
         most,
         most if settings.ENGINE_MEMORY_MIB else loaded,
-        tuple(part + GPU_PROCESS_BYTES if part else 0 for part in _spread(config, on_gpu, gpus)),
+        tuple(part + GPU_PROCESS_BYTES if part else 0 for part in parts),
+        is_spread=len(parts) > 1 and config.split_mode in SPREAD and not any(config.tensor_split),
         is_open=place == "asking",
     )
 

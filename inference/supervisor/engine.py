@@ -57,8 +57,8 @@ class SupervisedEngine:
     """Keeps one engine process alive while it has a place in memory; every method returns soon but
     `wait_end`. Before the first process comes a trial, where this machine doesn't know the model.
 
-    `ready_ts`: when its engine became ready. `log_tail`: the last words of one that ended badly.
-    `counts`: `loads`, `evictions` and `load_failures` so far.
+    `ready_ts`: when its engine became ready. `shares`: as `place` was told. `log_tail`: the last
+    words of one that ended badly. `counts`: `loads`, `evictions` and `load_failures` so far.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class SupervisedEngine:
         self.config = config
         self.restart = Restart()
         self.ready_ts = 0.0
+        self.shares: tuple[int, ...] = ()
         self.log_tail: tuple[str, ...] = ()
         self.counts = {"loads": 0, "evictions": 0, "load_failures": 0}
         self._is_placed = is_placed
@@ -128,9 +129,9 @@ class SupervisedEngine:
             return "being measured" if self._trial.process.order.open else "being tried"
         return "" if self.is_running or not self.restart.reason else f"down: {self.restart.reason}"
 
-    def place(self) -> None:
-        """Let it start: there is room for it."""
-        self._is_placed = True
+    def place(self, shares: tuple[int, ...] = ()) -> None:
+        """Let it start: there is room for it. `shares`: as in `Plan`."""
+        self._is_placed, self.shares = True, shares
 
     def leave(self, now: float, *, is_evicted: bool = False) -> None:
         """Give its place up when what runs has ended, at once if it isn't ready; `place` brings it
@@ -258,9 +259,8 @@ class SupervisedEngine:
             if tuning is None:
                 self.tell()
                 return
-            spec = engine_spec(
-                self.config, redis_url=engine_redis_url(self.config.name), tuning=tuning
-            )
+            url = engine_redis_url(self.config.name)
+            spec = engine_spec(self.config, redis_url=url, tuning=tuning, shares=self.shares)
         except FailedError as error:
             self._waits_for = ""
             self.restart = Restart(reason=error.message, is_unservable=True)

@@ -74,7 +74,7 @@ class Fleet:
                 log.info("model %s: its engine leaves for model %s", name, whom)
                 by_name[name].leave(now, is_evicted=True)
         for name in self._plan.start:
-            by_name[name].place()
+            by_name[name].place(self._plan.shares.get(name, ()))
         for model in models:
             if model.num_waiting and model.name in self._plan.refused:
                 self._housekeeping.refuse_for(model.name, self._plan.refused[model.name])
@@ -111,7 +111,8 @@ class Fleet:
             name=config.name,
             need_bytes=need.most,
             least_bytes=need.least,
-            gpu_bytes=need.gpu,
+            gpu_bytes=_gpu_bytes(engine, need),
+            is_spread=need.is_spread,
             state=engine.state,
             is_wanted=config.wanted == ModelConfig.Wanted.LOADED,
             is_pinned=config.is_pinned,
@@ -133,7 +134,7 @@ class Fleet:
         return Model(
             config.name,
             need.most,
-            gpu_bytes=need.gpu,
+            gpu_bytes=_gpu_bytes(engine, need),
             state="draining",
             takes_place=takes_place(config),
         )
@@ -154,3 +155,8 @@ class Fleet:
     def _in_order(engines: Iterable[SupervisedEngine]) -> list[SupervisedEngine]:
         """The default model's first, then by name."""
         return sorted(engines, key=lambda e: (not e.config.is_default, e.config.name))
+
+
+def _gpu_bytes(engine: SupervisedEngine, need: Need) -> tuple[int, ...]:
+    """Where it was told to lie, or else as it will by itself."""
+    return need.gpu if engine.state == "off" else engine.shares or need.gpu

@@ -19,7 +19,7 @@ withdrawn costs nobody anything. The rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from inference.protocol.reasons import NO_REASON, Other, Reason, reason
@@ -38,17 +38,19 @@ class Model:
     """A model and its engine, now. Times are of one clock, in seconds.
 
     `need_bytes`: of host memory, when loaded; alone `least_bytes` may do, if given. `gpu_bytes`:
-    likewise, of the memory of each GPU. `takes_place`: counts in `Room.max_loaded`. `num_waiting`:
-    requests but those of the background, `waits_since` the oldest of them came. `ready_since`: when
-    its engine became ready. `used_at`: when somebody last asked for it. `is_resting`: it could not
-    be loaded and isn't tried again yet. `is_short`: its load failed for want of memory and is tried
-    once more when all idle engines have left. `doing`: what is happening while it loads.
+    likewise, of the memory of each GPU; `is_spread`: while it is off only their sum counts, it will
+    lie where there is room. `takes_place`: counts in `Room.max_loaded`. `num_waiting`: requests but
+    those of the background, `waits_since` the oldest of them came. `ready_since`: when its engine
+    became ready. `used_at`: when somebody last asked for it. `is_resting`: it could not be loaded
+    and isn't tried again yet. `is_short`: its load failed for want of memory and is tried once more
+    when all idle engines have left. `doing`: what is happening while it loads.
     """
 
     name: str
     need_bytes: int = 0
     least_bytes: int | None = None
     gpu_bytes: tuple[int, ...] = ()
+    is_spread: bool = False
     state: State = "off"
     is_wanted: bool = False
     is_pinned: bool = False
@@ -91,12 +93,15 @@ class Room:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now. `leave`: (who drains, for whom). `reasons`: of each model that isn't ready
-    though it is asked for or wanted, in words. `refused`: of those that never fit."""
+    though it is asked for or wanted, in words. `refused`: of those that never fit. `shares`: bytes
+    of each GPU of those that start spread beside others there: what these are still loading isn't
+    taken yet where llama.cpp looks."""
 
     start: tuple[str, ...] = ()
     leave: tuple[tuple[str, str], ...] = ()
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     refused: Mapping[str, Reason] = field(default_factory=dict)
+    shares: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def plan(models: Sequence[Model], room: Room, now: float) -> Plan:
@@ -117,6 +122,7 @@ class _Planner:
         self._leave: list[tuple[str, str]] = []
         self._reasons: dict[str, Reason] = {}
         self._refused: dict[str, Reason] = {}
+        self._shares: dict[str, tuple[int, ...]] = {}
         self._first_blocked: Model | None = None
 
     def plan(self) -> Plan:
@@ -131,7 +137,8 @@ class _Planner:
         wished = [m for m in absent if not m.num_waiting and (m.is_wanted or m.num_background)]
         for model in [*asked, *wished]:
             self._place(model)
-        return Plan(tuple(self._start), tuple(self._leave), self._reasons, self._refused)
+        start, leave = tuple(self._start), tuple(self._leave)
+        return Plan(start, leave, self._reasons, self._refused, self._shares)
 
     def _place(self, model: Model) -> None:
         refusal = self._refusal(model)
@@ -171,7 +178,7 @@ class _Planner:
             and held.state in ("ready", "draining")
             and (held.state == "draining" or held.ready_since < first.waits_since)
         ]
-        return self._fits(first, without=gone, beside=model)
+        return self._fits(first, without=gone, beside=self._laid(model))
 
     def _has_idle(self, model: Model) -> bool:
         """Whether any engine is idle, or leaves and is idle."""
@@ -262,15 +269,33 @@ class _Planner:
             return model.alone_bytes <= room.limit_bytes
         return used + model.need_bytes <= room.budget_bytes
 
-    def _short_gpu(self, model: Model, held: Sequence[Model]) -> int | None:
-        """The first GPU without memory enough; None: they all have it, or it isn't counted."""
-        room = self._room
-        rooms = zip(model.gpu_bytes, room.gpu_budgets, room.gpu_limits or (), strict=False)
-        for index, (wanted, budget, limit) in enumerate(rooms):
-            used = sum(map(_on_gpu(index), held))
-            if wanted and used + wanted > (budget if used else limit):
-                return index
+    def _short_gpu(
+        self, model: Model, held: Sequence[Model]
+    ) -> tuple[int, Callable[[Model], int]] | None:
+        """The budget of the first GPU without memory enough, of all where it is spread, and what
+        models take of it; None: they all have it, or it isn't counted."""
+        room, rests = self._room, []
+        rooms = zip(room.gpu_budgets, room.gpu_limits or (), strict=False)
+        for index, (budget, limit) in enumerate(rooms):
+            of = _on_gpu(index)
+            used = sum(map(of, held))
+            rests.append(max(0, (budget if used else limit) - used))
+            if not model.is_spread and of(model) > rests[-1]:
+                return budget, of
+        if model.is_spread and rests and _on_gpus(model) > sum(rests):
+            return sum(room.gpu_budgets), _on_gpus
         return None
+
+    def _laid(self, model: Model) -> Model:
+        """Where it will lie: what is spread lies by what those leave that are there."""
+        used = [sum(map(_on_gpu(index), self._held)) for index in range(len(model.gpu_bytes))]
+        if not model.is_spread or not any(used):
+            return model  # llama.cpp sees best what other programs leave
+        rests = [max(0, b - u) for b, u in zip(self._room.gpu_budgets, used, strict=False)]
+        if not any(rests):
+            return model
+        num = _on_gpus(model)
+        return replace(model, gpu_bytes=tuple(num * rest // sum(rests) for rest in rests))
 
     def _can_have_room(self, model: Model) -> bool:
         """Whether it would fit if all that may leave had left; else others take its room."""
@@ -287,25 +312,36 @@ class _Planner:
             most = f": at most {room.max_loaded} may be"
             return reason(f"model {model.name} can't be loaded", *beside, most)
         need = model.need_bytes if staying else model.alone_bytes
-        gpus = zip(model.gpu_bytes, room.gpu_limits or (), strict=False)
-        for limit, wanted, of, what in (
-            (room.limit_bytes, need, _host, ""),
-            *(
-                (limit, wanted, _on_gpu(index), " of GPU memory")
-                for index, (wanted, limit) in enumerate(gpus)
-            ),
-        ):
-            left = 0 if limit is None else max(0, limit - sum(map(of, staying)))
-            if limit is not None and wanted > left:
-                sizes = f"it needs {size_text(wanted)}{what}, {size_text(left)} may be used"
+        lefts = [(wanted, left, " of GPU memory") for wanted, left in self._on_each(model, staying)]
+        if room.limit_bytes is not None:
+            lefts.insert(0, (need, room.limit_bytes - sum(map(_host, staying)), ""))
+        for wanted, left, what in lefts:
+            if wanted > max(0, left):
+                may = f"{size_text(max(0, left))} may be used"
+                sizes = f"it needs {size_text(wanted)}{what}, {may}"
                 return reason(f"model {model.name} is too large: {sizes}", *beside)
         return NO_REASON
+
+    def _on_each(self, model: Model, staying: Sequence[Model]) -> Iterable[tuple[int, int]]:
+        """What it needs of each GPU and of all, and what those that stay leave there. Of these,
+        those that are spread and off will lie where there is room."""
+        limits = self._room.gpu_limits or ()
+        spread = [other for other in staying if other.is_spread and other.state == "off"]
+        fixed = [other for other in staying if other not in spread]
+        lefts = [max(0, n - sum(map(_on_gpu(i), fixed))) for i, n in enumerate(limits)]
+        if not model.is_spread:
+            yield from zip(model.gpu_bytes, lefts, strict=False)
+        if limits:
+            yield _on_gpus(model), sum(lefts) - sum(map(_on_gpus, spread))
 
     # --- outcomes
 
     def _begin(self, model: Model) -> None:
         self._start.append(model.name)
-        self._held.append(model)
+        laid = self._laid(model)
+        if laid is not model:
+            self._shares[model.name] = laid.gpu_bytes
+        self._held.append(laid)
         self._say(model, "is loading")
 
     def _make_room(self, model: Model, victims: Iterable[Model]) -> None:
@@ -328,8 +364,7 @@ class _Planner:
             return ["waits for memory: ", *self._taken(model, self._room.budget_bytes, _host)]
         short = self._short_gpu(model, self._held)
         if short is not None:
-            budget = self._room.gpu_budgets[short]
-            return ["waits for GPU memory: ", *self._taken(model, budget, _on_gpu(short))]
+            return ["waits for GPU memory: ", *self._taken(model, *short)]
         return ["waits for a place: ", *self._holders(lambda m: m.takes_place)]
 
     def _taken(self, model: Model, budget: int, of: Callable[[Model], int]) -> list[str]:
@@ -350,3 +385,7 @@ def _host(model: Model) -> int:
 
 def _on_gpu(index: int) -> Callable[[Model], int]:
     return lambda model: model.gpu_bytes[index] if index < len(model.gpu_bytes) else 0
+
+
+def _on_gpus(model: Model) -> int:
+    return sum(model.gpu_bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -44,9 +45,11 @@ def open_settings(config: ModelConfig) -> tuple[Setting, ...]:
     return tuple(name for name, found in is_open.items() if found)
 
 
-def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> EngineSpec:
+def engine_spec(
+    config: ModelConfig, *, redis_url: str, tuning: Tuning, shares: Sequence[float] = ()
+) -> EngineSpec:
     """What the next engine process of `config` is told: what was decided, then what was measured,
-    then the defaults.
+    then the defaults. `shares`: of each GPU, where `config` has none.
 
     Raises:
         FailedError: the file isn't there, the starter model is wanted and isn't installed, an
@@ -87,7 +90,7 @@ def engine_spec(config: ModelConfig, *, redis_url: str, tuning: Tuning) -> Engin
         load_mode=config.load_mode,
         split_mode=config.split_mode,
         main_gpu=config.main_gpu,
-        tensor_split=tuple(float(part) for part in config.tensor_split),
+        tensor_split=tuple(float(part) for part in shares or config.tensor_split),
         chat_template=config.chat_template or None,
         special_tokens=config.special_tokens,
         pooling=_pooling(config),

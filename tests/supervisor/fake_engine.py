@@ -21,6 +21,7 @@ class FakeEngine:
         assert not is_placed  # there may be no room for it
         self.config, self.is_running, self.restart = config, True, Restart()
         self.state: State = "off"
+        self.shares: tuple[int, ...] = ()
         self.looks, self.broken = 0, False
         self.asked: list[str] = []
         self.told: list[str] = []
@@ -30,8 +31,8 @@ class FakeEngine:
     def is_draining(self) -> bool:
         return self.asked == ["drain"]
 
-    def place(self) -> None:
-        self.state = "ready"
+    def place(self, shares: tuple[int, ...] = ()) -> None:
+        self.state, self.shares = "ready", shares
 
     def leave(self, _now: float, *, is_evicted: bool = False) -> None:
         self.asked.append("leave")

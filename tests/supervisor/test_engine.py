@@ -58,11 +58,15 @@ class World:
         monkeypatch.setattr(module, "engine_spec", self._spec)
         self.engine = SupervisedEngine(CONFIG, self.queue, TrialSeat())  # type: ignore[arg-type]
 
-    def _spec(self, _config: Any, *, redis_url: str, tuning: Tuning) -> Any:
+    def _spec(
+        self, _config: Any, *, redis_url: str, tuning: Tuning, shares: tuple[int, ...]
+    ) -> Any:
         if self.spec_error is not None:
             raise self.spec_error
         return SimpleNamespace(
-            engine_id=f"e{len(self.started)}", use_extra_bufts=tuning.use_extra_bufts
+            engine_id=f"e{len(self.started)}",
+            use_extra_bufts=tuning.use_extra_bufts,
+            tensor_split=shares,
         )
 
     def _start(self, spec: Any) -> FakeProcess:

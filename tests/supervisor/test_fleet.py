@@ -137,6 +137,22 @@ def test_layers_on_gpus_need_room_there(world: World) -> None:
     assert (looks[0], looks[-1]) == (False, True)
 
 
+def test_what_is_spread_counts_where_it_was_told_to_lie(world: World) -> None:
+    fleet, two = world.supervisor._fleet, (10 * GIB, 10 * GIB)
+    fleet._read_room = lambda _pids: Room(99 * GIB, 99 * GIB, 0, two, two)
+    needs = {"a": Need(GIB, GIB, (8 * GIB, 0)), "b": Need(GIB, GIB, (3 * GIB, 3 * GIB), True)}
+    fleet._read_need = lambda config: needs[config.name]
+    fleet._needs.clear()
+    world.ask("b")
+    world.tick()
+    assert world.engine("b").state == "ready"
+    assert world.engine("b").shares == (GIB, 5 * GIB)
+    models = [fleet._model(world.engine(name), world.now) for name in ("a", "b")]
+    assert [model.gpu_bytes for model in models] == [(8 * GIB, 0), (GIB, 5 * GIB)]
+    world.engine("b").state = "off"
+    assert fleet._model(world.engine("b"), world.now).gpu_bytes == (3 * GIB, 3 * GIB)
+
+
 def test_what_may_lie_on_a_gpu_waits_till_that_is_known(world: World) -> None:
     fleet = world.supervisor._fleet
     is_open = {"b": True}

@@ -243,11 +243,31 @@ def test_what_lies_on_each_of_two(
         setattr(config, name, value)
     gpus = found(CPU, gpu(3), gpu(9))
     expected = tuple(part * MIB + GPU_PROCESS_BYTES if part else 0 for part in mib)
-    assert read_need(config, gpus).gpu == expected
+    need = read_need(config, gpus)
+    assert need.gpu == expected
+    assert need.is_spread == (mib == (150, 450))
     assert read_room([], gpus).gpu_budgets == (2 * GIB, 8 * GIB)
     settings.ENGINE_GPU_MEMORY_MIB = 4096  # of all together
     assert read_need(config, gpus).gpu == ON_GPU
     assert read_room([], gpus).gpu_budgets == (4 * GIB,)
+
+
+def test_what_is_split_by_tensors_is_not_spread(config: ModelConfig) -> None:
+    config.split_mode = "tensor"
+    assert not read_need(config, found(CPU, gpu(3), gpu(9))).is_spread
+
+
+def test_vectors_are_not_what_it_takes_to_be_loaded(
+    monkeypatch: pytest.MonkeyPatch, config: ModelConfig, settings: Any
+) -> None:
+    parts = Part("weights", 100 * MIB, 600 * MIB), Part("vectors", 10 * MIB, 90 * MIB)
+    monkeypatch.setattr("inference.supervisor.budget.model_estimate", lambda *_: Estimate(parts, 1))
+    assert read_need(config, found(gpu(10))) == Need(110 * MIB, 100 * MIB, ON_GPU)
+    integrated = found(gpu(10, kind="integrated"))
+    assert read_need(config, integrated) == Need(800 * MIB, 700 * MIB)
+    settings.ENGINE_MEMORY_MIB = settings.ENGINE_GPU_MEMORY_MIB = 4096  # budgets are kept
+    more = (ON_GPU[0] + 90 * MIB,)
+    assert read_need(config, found(gpu(10))) == Need(110 * MIB, 110 * MIB, more)
 
 
 def test_what_one_process_knows_another_is_told() -> None:

@@ -108,6 +108,57 @@ def test_each_gpu_has_room_of_its_own() -> None:
     assert planned(asked("b", gpu_bytes=(2 * GIB, 2 * GIB)), room=two).start == ("b",)
 
 
+TWO = Room(99 * GIB, 99 * GIB, gpu_budgets=(23 * GIB, 23 * GIB), gpu_limits=(23 * GIB, 23 * GIB))
+ON_FIRST = {"gpu_bytes": (20 * GIB, 0), "is_pinned": True}
+SPREAD = {"gpu_bytes": (6 * GIB, 6 * GIB), "is_spread": True}
+
+
+def test_what_is_spread_lies_where_there_is_room() -> None:
+    beside = ready("a", **ON_FIRST), asked("b", **SPREAD)
+    found = planned(*beside, room=TWO)
+    assert (found.start, found.leave, found.refused) == (("b",), (), {})
+    (on_first, on_second) = found.shares["b"]
+    assert on_first <= 3 * GIB
+    assert on_first + on_second == pytest.approx(12 * GIB, abs=2)
+    # in one round what starts first counts, and what nothing else lies beside is llama.cpp's to lay
+    found = planned(
+        off("a", is_wanted=True, **ON_FIRST), off("b", is_wanted=True, **SPREAD), room=TWO
+    )
+    assert (found.start, found.shares) == (("a", "b"), {"b": (on_first, on_second)})
+    assert planned(asked("b", **SPREAD), room=TWO).shares == {}
+    # an idle model beside it needn't leave
+    idle = ready("c", gpu_bytes=(0, 11 * GIB))
+    assert planned(beside[0], idle, beside[1], room=TWO).leave == ()
+
+
+def test_what_is_spread_may_be_too_large_for_all_together() -> None:
+    wide = {"gpu_bytes": (14 * GIB, 14 * GIB), "is_spread": True}
+    found = planned(ready("a", **ON_FIRST), asked("b", **wide), room=TWO)
+    assert found.refused["b"].text == (
+        "model b is too large: it needs 28.0 GiB of GPU memory, 26.0 GiB may be used beside a"
+    )
+    busy = ready("c", gpu_bytes=(0, 20 * GIB), num_running=1)
+    found = planned(ready("a", **ON_FIRST), busy, asked("b", **SPREAD), room=TWO)
+    assert (found.start, found.reasons["b"].text) == (
+        (),
+        "model b waits for GPU memory: a is pinned, c is answering 1 request",
+    )
+
+
+def test_what_is_spread_and_will_be_loaded_leaves_the_others_their_gpu() -> None:
+    wanted = off("b", is_wanted=True, is_pinned=True, **SPREAD)
+    first = {"gpu_bytes": (20 * GIB, 0)}
+    assert planned(asked("a", **first), wanted, room=TWO).start == ("a", "b")
+    lies = ready("b", gpu_bytes=(6 * GIB, 6 * GIB), is_spread=True, is_pinned=True)
+    assert planned(asked("a", **first), lies, room=TWO).refused["a"].text == (
+        "model a is too large: it needs 20.0 GiB of GPU memory, 17.0 GiB may be used beside b"
+    )
+    most = asked("a", gpu_bytes=(20 * GIB, 20 * GIB))
+    assert planned(most, wanted, room=TWO).refused["a"].text == (
+        "model a is too large: it needs 40.0 GiB of GPU memory, 34.0 GiB may be used beside b"
+    )
+
+
 EVENTS = st.lists(
     st.tuples(st.sampled_from(["s1", "s2", "s3"]), st.integers(0, 30), st.floats(0.5, 40.0)),
     max_size=15,

@@ -46,6 +46,12 @@ def test_without_a_place_nothing_starts(world: World) -> None:
     assert (world.engine.state, world.engine.ready_ts) == ("ready", 7.0)
 
 
+def test_it_is_told_where_to_lie(world: World) -> None:
+    world.engine.place((1, 2))
+    world.engine.look_after(0.0)
+    assert world.started[0].spec.tensor_split == world.engine.shares == (1, 2)
+
+
 def test_leaving_ends_what_runs_first_and_a_place_brings_it_back(world: World) -> None:
     started(world)
     world.engine.leave(10.0, is_evicted=True)

@@ -28,6 +28,15 @@ def test_adapters_and_special_tokens_reach_the_engine() -> None:
     assert decode_spec(encode_spec(spec)) == spec
 
 
+def test_shares_of_gpus_reach_the_engine() -> None:
+    config = ModelConfig(name="m", engine_class="mock", tensor_split=[1, 2])
+    assert engine_spec(config, redis_url="", tuning=Tuning()).tensor_split == (1.0, 2.0)
+    config.tensor_split = []
+    assert engine_spec(config, redis_url="", tuning=Tuning()).tensor_split == ()
+    spec = engine_spec(config, redis_url="", tuning=Tuning(), shares=(3, 4))
+    assert spec.tensor_split == (3.0, 4.0)
+
+
 def test_only_engine_classes_that_the_environment_names_start(settings: Any) -> None:
     config = ModelConfig(name="m", engine_class="mine.engine.build")
     with pytest.raises(FailedError, match="isn't among LLAMAWEB_ENGINE_CLASSES"):
