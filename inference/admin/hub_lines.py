@@ -22,7 +22,7 @@ from inference.registry.hub_fit import Fit, Memory, fits_of, new_serving
 from inference.registry.hub_search import FoundRepo
 from inference.registry.memory import Serving
 from inference.registry.selectors import SERVED, in_order
-from inference.supervisor.budget import GPU_PROCESS_BYTES, read_need, read_room
+from inference.supervisor.budget import GPU_PROCESS_BYTES, Need, read_need, read_room
 from inference.supervisor.gpus import Gpus, told, unasked
 from inference.supervisor.placement import Room
 from llamaweb.lib.errors import UnavailableError
@@ -33,8 +33,8 @@ MAX_ASKED = 20  # models whose heartbeats are looked at
 @dataclass(frozen=True, slots=True)
 class Left:
     """What a new model may have beside those that always stay. `pinned_bytes`: these take, of the
-    host's memory. `is_strict`: its full prompt cache counts. `has_gpu`: False where it is known
-    that there is none."""
+    host's memory. `is_strict`: its full prompt cache counts, and vectors. `has_gpu`: False where it
+    is known that there is none."""
 
     memory: Memory
     pinned_bytes: int = 0
@@ -81,21 +81,28 @@ def read_left(gpus: Gpus | None = None) -> Left:
     pinned = sum(need.most for need in needs)
     room, place = read_room((), gpus), gpus.place()
     host = None if room.limit_bytes is None else max(0, room.limit_bytes - pinned)
-    gpu = _gpu_rest(room, [need.gpu for need in needs])
-    memory = Memory(host, gpu, is_shared=place == "host")
     is_strict = bool(settings.ENGINE_MEMORY_MIB) or bool(pinned)
+    memory = Memory(
+        host,
+        _gpu_rest(room, needs),
+        is_shared=place == "host",
+        host_vectors=is_strict,
+        gpu_vectors=bool(settings.ENGINE_GPU_MEMORY_MIB),
+    )
     return Left(memory, pinned, is_strict, has_gpu=place != "nowhere")
 
 
-def _gpu_rest(room: Room, taken: Sequence[tuple[int, ...]]) -> int | None:
+def _gpu_rest(room: Room, needs: Sequence[Need]) -> int | None:
     """Of all GPUs together: new models are laid over all of them."""
     if room.gpu_limits is None:
         return None
+    fixed = [need.gpu for need in needs if not need.is_spread]
     rests = (
-        limit - sum(one[index] for one in taken if index < len(one)) - GPU_PROCESS_BYTES
+        limit - sum(one[index] for one in fixed if index < len(one)) - GPU_PROCESS_BYTES
         for index, limit in enumerate(room.gpu_limits)
     )
-    return sum(max(0, rest) for rest in rests)
+    spread = sum(sum(need.gpu) for need in needs if need.is_spread)
+    return max(0, sum(max(0, rest) for rest in rests) - spread)
 
 
 def repo_rows(repo: HubRepo, left: Left) -> list[dict[str, Any]]:

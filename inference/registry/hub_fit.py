@@ -39,16 +39,24 @@ class Fit:
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes that a new model may have, of the host and of GPUs; None: nobody can tell, or it isn't
-    counted. `is_shared`: GPUs have none of their own, what is to lie there takes the host's."""
+    counted. `is_shared`: GPUs have none of their own, what is to lie there takes the host's.
+    `…_vectors`: what it will take there when it is first asked for vectors counts."""
 
     host_bytes: int | None = None
     gpu_bytes: int | None = None
     is_shared: bool = False
+    host_vectors: bool = True
+    gpu_vectors: bool = True
 
     def fit(self, kind: FitKind, found: Estimate, context_len: int = 0) -> Fit:
         """What is found, where it lies here."""
-        shared = found.device_bytes if self.is_shared else 0
-        host, device = found.host_bytes + shared, found.device_bytes - shared
+        vectors = found.part("vectors")
+        host, device = found.host_bytes, found.device_bytes
+        host -= 0 if self.host_vectors else vectors.host
+        has_vectors = self.host_vectors if self.is_shared else self.gpu_vectors
+        device -= 0 if has_vectors else vectors.device
+        if self.is_shared:
+            host, device = host + device, 0
         over = 0 if self.host_bytes is None else host - self.host_bytes
         if device and self.gpu_bytes is not None:
             over = max(over, device - self.gpu_bytes)

@@ -309,6 +309,33 @@ def test_pinned_models_take_their_part_of_each_gpu(
     assert read_left(gpus).memory.gpu_bytes == each * MIB
 
 
+def test_pinned_models_without_shares_leave_the_rest_of_all(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = Gpus()
+    gpus.devices = tuple(Device(f"g{n}", "", "gpu", 8192 * MIB, 8192 * MIB) for n in (0, 1))
+    each = 8192 - 512 - 512
+    needs = {
+        "first": Need(0, 0, gpu=(8000 * MIB, 0)),
+        "spread": Need(0, 0, (900 * MIB, 900 * MIB), True),
+    }
+    for name in needs:
+        ModelConfig.objects.create(name=name, engine_class="mock", is_pinned=True)
+    monkeypatch.setattr(hub_lines, "read_need", lambda config, _gpus: needs[config.name])
+    assert read_left(gpus).memory.gpu_bytes == (each - 1800) * MIB
+
+
+def test_vectors_count_where_budgets_are_kept(settings: Any) -> None:
+    settings.ENGINE_MEMORY_MIB = settings.ENGINE_GPU_MEMORY_MIB = 0
+    memory = read_left(Gpus()).memory
+    assert (memory.host_vectors, memory.gpu_vectors) == (False, False)
+    settings.ENGINE_GPU_MEMORY_MIB = 4096
+    assert read_left(Gpus()).memory.gpu_vectors
+    ModelConfig.objects.create(name="stays", engine_class="mock", is_pinned=True)
+    settings.MOCK_MEMORY_MIB = 1
+    assert read_left(Gpus()).memory.host_vectors
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

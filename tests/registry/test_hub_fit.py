@@ -174,6 +174,21 @@ def test_what_lies_on_a_gpu_without_memory_of_its_own(hub: Hub) -> None:
     assert fit_of(facts, serving, Memory(both - 1, is_shared=True)).kind == "shorter"
 
 
+def test_vectors_count_where_a_budget_is_kept(hub: Hub) -> None:
+    facts, serving = a_model(hub), Serving(num_slots=2, gpu_layers=-1)
+    need = estimate(facts, serving)
+    vectors = need.part("vectors")
+    assert vectors.host
+    assert vectors.device
+    host, device = need.host_bytes - vectors.host, need.device_bytes - vectors.device
+    loaded = Memory(host, device, host_vectors=False, gpu_vectors=False)
+    assert fit_of(facts, serving, loaded) == Fit("fits", host, device)
+    assert fit_of(facts, serving, Memory(host, need.device_bytes)).kind != "fits"
+    assert fit_of(facts, serving, Memory(need.host_bytes, device)).kind != "fits"
+    shared = Memory(host + device, is_shared=True, host_vectors=False)
+    assert fit_of(facts, serving, shared) == Fit("fits", host + device)
+
+
 def test_a_larger_quantization_of_the_same_model(hub: Hub) -> None:
     facts = a_model(hub)
     larger = scaled(facts, 200 * MIB)
