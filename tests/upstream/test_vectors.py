@@ -181,6 +181,13 @@ def test_more_numbers_than_an_answer_may_have(
     assert "at most 1 are allowed" in end.message
 
 
+def test_vectors_of_another_length_than_asked_for_are_refused(bench: UpstreamBench) -> None:
+    bench.begin()
+    end = failed(ask(bench, embed("ab", dimensions=3)))
+    assert (end.code, end.param) == ("invalid_request", "dimensions")
+    assert "vectors of 2" in end.message
+
+
 @pytest.mark.parametrize("status", [404, 405, 501])
 def test_a_server_without_such_a_route_goes_on_with_chats(
     bench: UpstreamBench, status: int

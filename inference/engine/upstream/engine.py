@@ -71,8 +71,8 @@ class UpstreamEngine:
 
     @property
     def has_work(self) -> bool:
-        """Whether something came."""
-        return bool(self._came)
+        """Whether something came, or a request for vectors that waits has a place now."""
+        return bool(self._came) or (bool(self._waiting) and self._num_vectors < self._num_slots)
 
     def add(self, request: UpstreamRequest | VectorsAsked) -> None:
         """See `StepEngine.add`; an answer is on its way when this returns."""
@@ -98,13 +98,12 @@ class UpstreamEngine:
         return [self._handed_out(call, event) for event in events]
 
     def drop(self, generation_id: str) -> None:
-        """See `StepEngine.drop`."""
+        """See `StepEngine.drop`; its place is taken in the next step: there is none at the end."""
         self._forget_waiting(generation_id)
         call = self._calls.pop(generation_id, None)
         if call is not None:
             call.cut()
             self._left_of(call)
-            self._start_waiting()
 
     def end_reasoning(self, generation_id: str) -> None:
         """Another server's reasoning can't be ended from here; such requests are refused."""
@@ -115,6 +114,7 @@ class UpstreamEngine:
 
     def step(self) -> list[EngineEvent]:
         """Everything that came."""
+        self._start_waiting()
         with self._lock:
             came = list(self._came)
             self._came.clear()
@@ -168,7 +168,8 @@ class UpstreamEngine:
 
     @property
     def _num_vectors(self) -> int:
-        return sum(isinstance(call, VectorCall) for call in self._calls.values())
+        # A copy: the heartbeat asks from another thread.
+        return sum(isinstance(call, VectorCall) for call in list(self._calls.values()))
 
     def _forget_waiting(self, generation_id: str) -> bool:
         """Whether it was there."""

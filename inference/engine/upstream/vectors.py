@@ -107,7 +107,7 @@ def result_in(body: bytes, asked: VectorsAsked) -> EmbedResult | RerankResult:
 
     Raises:
         UnreadableError: it isn't one vector or score for each text.
-        InvalidError: more numbers than an answer may hold.
+        InvalidError: more numbers than an answer may hold, or others than were asked for.
     """
     try:
         told = json.loads(body)
@@ -124,6 +124,12 @@ def result_in(body: bytes, asked: VectorsAsked) -> EmbedResult | RerankResult:
     dimensions = len(rows[0][0])
     if not dimensions or any(len(row[0]) != dimensions for row in rows):
         raise UnreadableError("the vectors are of several lengths, or empty")
+    wanted = asked.fields.get("dimensions", dimensions)
+    if dimensions != wanted:  # servers that don't know the field answer all the same
+        raise InvalidError(
+            f"dimensions is {wanted}; the server behind this model gives vectors of {dimensions}",
+            param="dimensions",
+        )
     if len(rows) * dimensions > MAX_NUMBERS:
         raise InvalidError(
             f"input gives {len(rows)} vectors of {dimensions} numbers, at most "
