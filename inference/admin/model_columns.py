@@ -26,6 +26,7 @@ from llamaweb.accounts.admin_base import PER_PAGE
 from llamaweb.lib.errors import UnavailableError
 
 NEEDED = ("calibrations", "file__parts")  # of rows, by what is told here
+MAX_DIGITS = 10  # of an id; Python reads no number of thousands of them
 
 
 def state_html(config: ModelConfig, site: AdminSite) -> str:
@@ -70,21 +71,23 @@ def can_words(config: ModelConfig) -> str:
 
 
 def state_view(request: HttpRequest) -> JsonResponse:
-    """How the models stand whose ids are given as `id`, as many as a page has; nothing is told of
-    their engines while Redis is away."""
-    ids = [int(text) for text in request.GET.getlist("id")[:PER_PAGE] if text.isdecimal()]
+    """How the models stand whose ids are given as `id`, as many as a page has; 503 while Redis is
+    away."""
+    texts = request.GET.getlist("id")[:PER_PAGE]
+    ids = [int(text) for text in texts if text.isdecimal() and len(text) <= MAX_DIGITS]
     rows = ModelConfig.objects.filter(pk__in=[pk for pk in ids if pk < 2**31])
     rows = rows.select_related("file").prefetch_related(*NEEDED)
-    found = list(rows.defer("file__templates"))
-    return JsonResponse({"models": _stands(found)}, headers={"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store"}
+    try:
+        models = _stands(list(rows.defer("file__templates")))
+    except UnavailableError as away:
+        return JsonResponse({"error": away.message}, status=503, headers=headers)
+    return JsonResponse({"models": models}, headers=headers)
 
 
 def _stands(configs: Sequence[ModelConfig]) -> list[dict[str, Any]]:
-    try:
-        queue = bus.sync_queue()
-        heard = {config.pk: queue.engines(config.name) for config in configs}
-    except UnavailableError:
-        return []
+    queue = bus.sync_queue()
+    heard = {config.pk: queue.engines(config.name) for config in configs}
     words = state_words()
     return [_stand(config, heard[config.pk], words) for config in configs]
 

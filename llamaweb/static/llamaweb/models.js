@@ -3,12 +3,16 @@
 (() => {
   "use strict";
   const POLL_MS = 1000;
-  const SLOW_POLL_MS = 5000; // while the server can't be reached
+  const SLOW_POLL_MS = 5000; // while the server, or Redis behind it, can't be reached
+  const MAX_ASKED = 50; // ids in one request
+  const drawn = new Map(); // texts of cells before anything was told
 
   const cell = (id, name) => document.querySelector(`[data-model="${id}"][data-live="${name}"]`);
 
   function setText(element, text) {
-    if (element && element.textContent !== text) element.textContent = text;
+    if (!element || element.textContent === text) return;
+    if (!drawn.has(element)) drawn.set(element, element.textContent);
+    element.textContent = text;
   }
 
   function draw(model) {
@@ -19,30 +23,50 @@
     setText(cell(model.id, "memory"), model.memory);
   }
 
-  async function poll(url) {
-    let wait = POLL_MS;
-    try {
-      const response = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(10_000) });
-      if (response.type === "opaqueredirect" || response.status === 403) return;
-      if (!response.ok) throw new Error(String(response.status));
-      const { models } = await response.json();
-      models.forEach(draw);
-    } catch {
-      wait = SLOW_POLL_MS;
-    }
-    setTimeout(whenVisible, wait, url);
+  // What was told is no longer known to be so.
+  function forget() {
+    drawn.forEach((text, element) => {
+      element.textContent = text;
+      delete element.dataset.state;
+    });
   }
 
-  function whenVisible(url) {
-    if (!document.hidden) return void poll(url);
-    document.addEventListener("visibilitychange", () => whenVisible(url), { once: true });
+  // Of some models; null for somebody who may not see them any more.
+  async function ask(base, ids) {
+    const url = `${base}state/?${ids.map((id) => `id=${id}`).join("&")}`;
+    const response = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(10_000) });
+    if (response.type === "opaqueredirect" || response.status === 403) return null;
+    if (!response.ok) throw new Error(String(response.status));
+    return (await response.json()).models;
+  }
+
+  async function poll(base, ids) {
+    let wait = POLL_MS;
+    try {
+      for (let first = 0; first < ids.length; first += MAX_ASKED) {
+        const models = await ask(base, ids.slice(first, first + MAX_ASKED));
+        if (models === null) return;
+        models.forEach(draw);
+      }
+    } catch {
+      forget();
+      wait = SLOW_POLL_MS;
+    }
+    setTimeout(whenVisible, wait, base, ids);
+  }
+
+  function whenVisible(base, ids) {
+    if (!document.hidden) return void poll(base, ids);
+    document.addEventListener("visibilitychange", () => whenVisible(base, ids), { once: true });
   }
 
   document.addEventListener("DOMContentLoaded", () => {
     const tags = [...document.querySelectorAll('[data-live="state"]')];
     const base = window.location.pathname.match(/^(.*\/modelconfig\/)$/);
     if (!base || !tags.length) return;
-    const ids = tags.map((tag) => `id=${tag.dataset.model}`);
-    void poll(`${base[1]}state/?${ids.join("&")}`);
+    void poll(
+      base[1],
+      tags.map((tag) => tag.dataset.model),
+    );
   });
 })();
