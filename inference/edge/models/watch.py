@@ -40,6 +40,7 @@ AGAIN_S: Final = 1.0  # after a look that failed
 LOOKS_A_CHECK: Final = 4  # of keys, and of what their owners may use
 MAX_LISTENERS: Final = 32  # of a process
 MAX_OF_USER: Final = 8  # of these
+KEPT: Final = 8  # of these, for administrators: others take no more than the rest
 MAX_WAITING: Final = 1024  # events, for a listener that doesn't read
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ class ModelWatch:
         seen = await in_database(sights)((caller,))
         if caller not in seen:
             raise AuthenticationError(INVALID_KEY)
-        self._check_room(caller)
+        self._check_room(caller, seen[caller])
         listener = Listener(caller, seen[caller])
         self._listeners.add(listener)
         if self._task is None:
@@ -121,12 +122,14 @@ class ModelWatch:
             raise
         return listener
 
-    def _check_room(self, caller: Caller) -> None:
+    def _check_room(self, caller: Caller, sight: Sight) -> None:
         users = [listener.caller.user_id for listener in self._listeners]
         num_own = users.count(caller.user_id)
-        if num_own >= MAX_OF_USER or len(users) >= MAX_LISTENERS:
+        num_others = sum(listener.sight is not None for listener in self._listeners)
+        is_kept = sight is not None and num_others >= MAX_LISTENERS - KEPT
+        if num_own >= MAX_OF_USER or len(users) >= MAX_LISTENERS or is_kept:
             who = "of this user " if num_own >= MAX_OF_USER else ""
-            most = MAX_OF_USER if num_own >= MAX_OF_USER else MAX_LISTENERS
+            most = MAX_OF_USER if num_own >= MAX_OF_USER else len(users)
             raise BusyError(
                 f"{most} clients {who}follow the models already",
                 reason="listeners",
