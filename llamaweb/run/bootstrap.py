@@ -21,6 +21,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from llamaweb.run.cpu import cpu_hash
@@ -103,16 +104,20 @@ class Bootstrap:
 
     def bytecode(self) -> None:
         """Compile our own code, as `packages` does that of others: where nothing may be written
-        beside it, each process would compile all of it at each start."""
+        beside it, each process would compile all of it at each start. It is valid by content, as
+        the stamp is: a checkout or a copy gives files other times."""
         pages = sorted(self.frontend.glob("*.py"))  # not what lies in node_modules
         folders = [self.root / name for name in OWN_PACKAGES]
         sources = [path for folder in folders for path in folder.rglob("*.py")]
-        wanted = {"inputs": content_hash(self.root, [*sources, *pages])}
+        mode = "checked-hash"
+        wanted = {"inputs": content_hash(self.root, [*sources, *pages]), "mode": mode}
         stamp = self.work / "bytecode.json"
-        if read_stamp(stamp) == wanted:
+        is_there = all(Path(cache_from_source(str(path))).is_file() for path in [*sources, *pages])
+        if is_there and read_stamp(stamp) == wanted:
             return
         names = [str(path.relative_to(self.root)) for path in [*folders, *pages]]
-        command = [str(self.python), "-m", "compileall", "-q", "-j", "0", *names]
+        how = ["-q", "-j", "0", "--invalidation-mode", mode]
+        command = [str(self.python), "-m", "compileall", *how, *names]
         self._run("compiling llamaweb", command, "bytecode")
         write_stamp(stamp, wanted)
 

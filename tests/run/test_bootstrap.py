@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import py_compile
 import re
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     def run(step: Step) -> None:
         words = [word for word in step.command if not word.startswith("/")]
         recorder.commands.append(" ".join(words))
+        if "compileall" in words:
+            for path in tmp_path.rglob("*.py"):
+                py_compile.compile(str(path), doraise=True)
         if words == ["run", "build"]:
             (tmp_path / "frontend" / "dist").mkdir(exist_ok=True)
             (tmp_path / "frontend" / "dist" / "manifest.json").write_text("{}")
@@ -73,13 +78,18 @@ def test_own_code_is_compiled_again_when_it_changes(checkout: Recorder) -> None:
     for name in OWN_PACKAGES:
         (checkout.root / name).mkdir()
     (checkout.frontend / "urls.py").write_text("urlpatterns = []\n")
-    compiled = f"-m compileall -q -j 0 {' '.join(OWN_PACKAGES)} frontend/urls.py"
+    how = "-q -j 0 --invalidation-mode checked-hash"  # valid by content, as the stamp is
+    compiled = f"-m compileall {how} {' '.join(OWN_PACKAGES)} frontend/urls.py"
     for _ in range(2):
         checkout.bytecode()
     assert checkout.commands == [compiled]
     (checkout.root / "llamaweb" / "new.py").write_text("new = 1\n")
     checkout.bytecode()
     assert checkout.commands == [compiled, compiled]
+    Path(cache_from_source(str(checkout.root / "llamaweb" / "new.py"))).unlink()
+    for _ in range(2):
+        checkout.bytecode()
+    assert checkout.commands == [compiled] * 3
 
 
 def test_development_packages_stay_once_they_are_in(checkout: Recorder) -> None:
