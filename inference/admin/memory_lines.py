@@ -11,9 +11,10 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
+from inference.admin.hub_lines import gpus_told
 from inference.models import ModelConfig
 from inference.registry.config_checks import is_context_cut
-from inference.registry.memory import Estimate, PartName
+from inference.registry.memory import PartName
 from inference.registry.memory_plan import config_facts, model_estimate
 from llamaweb.lib.ram import read_ram
 
@@ -60,17 +61,23 @@ def _field(name: str) -> Any:
 def memory_lines(config: ModelConfig, changes: Mapping[str, Any] | None = None) -> list[str]:
     """The sum and what it is made of, what there is, and what is noticed; none if nobody knows."""
     found = model_estimate(config, changes)
+    place = gpus_told().place() if found is not None and found.device_bytes else "gpu"
+    if place == "nowhere":  # llama.cpp computes all of it on the CPU then
+        found = model_estimate(config, {**(changes or {}), "gpu_layers": 0})
     if found is None:
         return []
+    on_gpu = 0 if place == "host" else found.device_bytes
+    on_host = found.host_bytes + found.device_bytes - on_gpu
     parts = [
         f"{name} {filesizeformat(found.part(key).host + found.part(key).device)}"
         for key, name in part_names().items()
         if found.part(key).host or found.part(key).device
     ]
-    total = _("about %(host)s") % {"host": filesizeformat(found.host_bytes)}
-    if found.device_bytes:
-        total += _(", and %(device)s on the GPU") % {"device": filesizeformat(found.device_bytes)}
-    return [f"{total}: {', '.join(parts)}", *_room(config, found), *_notes(config, changes or {})]
+    total = _("about %(host)s") % {"host": filesizeformat(on_host)}
+    if on_gpu:
+        total += _(", and %(device)s on the GPU") % {"device": filesizeformat(on_gpu)}
+    sums = f"{total}: {', '.join(parts)}"
+    return [sums, *_room(config, on_host), *_notes(config, changes or {})]
 
 
 def memory_html(config: ModelConfig) -> str:
@@ -83,14 +90,14 @@ def memory_html(config: ModelConfig) -> str:
     )
 
 
-def _room(config: ModelConfig, found: Estimate) -> list[str]:
+def _room(config: ModelConfig, num_bytes: int) -> list[str]:
     ram = read_ram()
     if ram is None:
         return []
     values = {"free": filesizeformat(ram.available), "total": filesizeformat(ram.total)}
     line = _("this machine has %(free)s free of %(total)s") % values
     is_loaded = config.is_enabled and config.wanted == ModelConfig.Wanted.LOADED
-    if found.host_bytes > ram.available and not is_loaded:
+    if num_bytes > ram.available and not is_loaded:
         line += "; " + _("that isn't enough")
     return [line]
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from inference.models import ModelConfig, ModelFile
+from inference.protocol.devices import Device, encode_devices
+from inference.queues.contract import SUPERVISOR_ID, Beat
+from inference.queues.memory import MemoryQueue
+from inference.registry.config_services import model_config_add
 from inference.registry.scan import models_scan
 from llamaweb.accounts.models import AuditEvent, User
 from tests.admin.conftest import client_of
@@ -16,6 +21,7 @@ from tests.registry.gguf_files import model, shards, values, whole
 pytestmark = pytest.mark.django_db
 FILES = "/admin/inference/modelfile/"
 MODELS = "/admin/inference/modelconfig/"
+GIB = 1 << 30
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -99,6 +105,30 @@ def test_memory_before_loading(admin: Client, models_dir: Path) -> None:
     assert "trained for 2048 tokens" in lines[-1]
     assert admin.get(url, {"num_slots": "x"}).json() == {"lines": []}
     assert admin.get(url, {"cache_type_k": "q9"}).json() == {"lines": []}
+
+
+@pytest.mark.parametrize(
+    ("devices", "has_gpu"),
+    [
+        (None, True),  # nobody has told
+        ([Device("CUDA0", "a card", "gpu", GIB, GIB)], True),
+        ([Device("Vulkan0", "a part of the chip", "integrated", GIB, GIB)], False),
+        ([], False),
+    ],
+)
+def test_memory_of_gpus_is_told_where_there_is_one(
+    admin: Client, queue: MemoryQueue, models_dir: Path, devices: Any, has_gpu: bool
+) -> None:
+    (models_dir / "tiny.gguf").write_bytes(model())
+    config = model_config_add(name="tiny", path="tiny.gguf", load=True)
+    url = f"{MODELS}{config.pk}/memory/"
+    if devices is not None:
+        info = {"devices": encode_devices(devices)}
+        queue.beat("tiny", Beat(SUPERVISOR_ID, "stopped", info=info))
+    sums = admin.get(url, {"gpu_layers": "-1"}).json()["lines"][0]
+    assert ("on the GPU" in sums) == has_gpu
+    on_host = admin.get(url, {"gpu_layers": "0"}).json()["lines"][0]
+    assert (sums == on_host) == (devices == [])
 
 
 def test_memory_is_told_to_who_may_see_models(
