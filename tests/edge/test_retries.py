@@ -115,6 +115,7 @@ async def test_what_would_not_go_better_is_asked_once(
     says(end)
     with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as caught:
         await ask(watched.http)
-    assert caught.value.status_code == statuses[-1]
+    error: Any = caught.value
+    assert error.status_code == statuses[-1]
     assert watched.statuses == statuses
     assert len(watched.pauses) == len(statuses) - 1

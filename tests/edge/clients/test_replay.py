@@ -78,7 +78,7 @@ async def ask(asked: Recorded, **more: Any) -> tuple[int, bytes]:
     if asked.body is not None:
         data = json.dumps({**asked.fields, **more}).replace(RECORDED_MODEL, MODEL)
         given |= {"data": data, "content_type": asked.headers.get("content-type", "")}
-    response = await client.generic(asked.method, asked.path, **given)
+    response: Any = await client.generic(asked.method, asked.path, **given)
     if response.streaming:
         return response.status_code, b"".join([part async for part in response.streaming_content])
     return response.status_code, response.content

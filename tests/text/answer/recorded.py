@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from canitoolcall.fixtures import Fixture, load_families
 
+from inference.protocol.events import FinishReason
 from inference.text.answer.events import AnswerEvent
-from inference.text.answer.families import MISTRAL, THINK, AnswerFormat
+from inference.text.answer.families import MISTRAL, AnswerFormat
+from inference.text.answer.reasoning_tags import THINK
 from inference.text.answer.tools import Tool, tools_of
 from tests.text.answer.answers import format_of, read
 
@@ -65,7 +67,7 @@ class RecordedOutput:
         self._form = format_for(fixture)
         self._tools: list[Tool] = tools_of(fixture.tools)
         self._opened = self._form.opened_by(_prompt(fixture))
-        self._finish = "length" if "truncated" in fixture.tags else "stop"
+        self._finish: FinishReason = "length" if "truncated" in fixture.tags else "stop"
 
     def read(self, cuts: Iterable[int] = ()) -> list[AnswerEvent]:
         """Its joined events, pushed in pieces that end at `cuts`."""
