@@ -23,6 +23,8 @@ from pathlib import Path
 
 from inference.engine.factory import build_engine
 from inference.protocol.spec import EngineSpec
+from inference.registry.gguf.process import read_header
+from inference.registry.memory import Serving, estimate
 from inference.supervisor.placement import MIN_RESIDENCE_S
 from tests.bench import models_report
 from tests.bench.figures import BenchError, percentile_ms
@@ -103,7 +105,11 @@ def measure(rounds: int, threads: int, folder: Path, say: Say) -> ModelsRun:
     """
     paths = {model.name: model.path() for model in FILES}
     files = {
-        model.name: FileFigures(model.title, paths[model.name].stat().st_size / MIB)
+        model.name: FileFigures(
+            model.title,
+            paths[model.name].stat().st_size / MIB,
+            expected=_expected_mib(paths[model.name]),
+        )
         for model in FILES
     }
     run = ModelsRun(rounds, threads, files)
@@ -139,6 +145,11 @@ def _spec(path: Path, threads: int) -> EngineSpec:
         threads=threads,
         cache_ram_mib=0,
     )
+
+
+def _expected_mib(path: Path) -> float:
+    serving = Serving(num_slots=NUM_SLOTS, context_len=CONTEXT_LEN)
+    return estimate(read_header(path).facts, serving).loaded_bytes / MIB
 
 
 def _shuffled(names: Sequence[str] | dict[str, EngineSpec], number: int) -> list[str]:
@@ -177,9 +188,6 @@ def _swaps(run: ModelsRun, host: Host, say: Say) -> None:
             figures.loaded.append(loaded_s)
             figures.taken.append(_taken_mib(host, name))
         run.load.append(load_now())
-    for name, need in host.metric("llamaweb_model_memory_bytes").items():
-        if name in run.files:
-            run.files[name].expected = need / MIB
 
 
 def _ask_s(host: Host, model: str, prompt: str) -> float:
