@@ -38,16 +38,17 @@ def test_quantised_keys_and_values_answer(flash_attention: str) -> None:
         engine.close()
 
 
-def test_a_smaller_type_holds_as_much_in_less(engine: Engine) -> None:
-    small = build(cache_type_k="q8_0", cache_type_v="q8_0")
+def test_a_smaller_type_holds_as_much_in_less() -> None:
+    plain, small = build(), build(cache_type_k="q8_0", cache_type_v="q8_0")
     try:
         sizes = []
-        for one in (engine, small):
-            answer_of(one)
-            sizes.append(one._backend.state_bytes(0))
+        for engine in (plain, small):
+            answer_of(engine)
+            sizes.append(engine._backend.state_bytes(0))  # a new engine's first sequence
         assert sizes[1] < 0.6 * sizes[0]
-        assert engine._backend.fingerprint != small._backend.fingerprint
+        assert plain._backend.fingerprint != small._backend.fingerprint
     finally:
+        plain.close()
         small.close()
 
 
