@@ -54,9 +54,11 @@ def test_those_that_take_long_to_prepare_hold_nobody_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     goes_on, prepare = threading.Event(), Pipeline.prepare
+    preparing: list[str] = []
 
     def slow(pipeline: Pipeline, request: GenerateRequest) -> SequenceRequest:
         if request.owner_key == "user:slow":
+            preparing.append(request.generation_id)
             assert goes_on.wait(WAIT_S)
         return prepare(pipeline, request)
 
@@ -64,6 +66,7 @@ def test_those_that_take_long_to_prepare_hold_nobody_up(
     num_late = NUM_PREPARING + 1
     bench.start(num_slots=num_late + 1)
     late = [bench.submit(generate("late", owner_key="user:slow")) for _ in range(num_late)]
+    wait_for("all of them", lambda: len(preparing) == num_late, WAIT_S)
     assert text_of(bench.ended(bench.submit(generate("soon")))) == "soon"
     assert [bench.log(each).terminal for each in late] == [None] * num_late
     goes_on.set()
