@@ -37,6 +37,7 @@ MORE_STATUSES: Final[dict[str, tuple[int, ...]]] = {
     "/slots/{id_slot}": (501,),
 }
 STREAMS: Final = frozenset({"/v1/stream", "/v1/stream/{stream_id}"})
+EVENTS: Final = "/v1/models/sse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,9 @@ def _complete(operation: Json, method: str, path: str, family: Family, schemas: 
         success["description"] = "The stream, in the encoding of its API."
         success["content"] = _streams(EVENT_STREAM, NDJSON)
         operation["parameters"] = [*operation.get("parameters", ()), _LAST_EVENT_ID]
+    elif path == EVENTS:
+        success["description"] = "Events as they happen."
+        success["content"] = _streams(EVENT_STREAM)
     elif "stream" in fields:
         success.setdefault("content", {}).update(_streams(family.stream))
         operation["parameters"] = [*operation.get("parameters", ()), _CONVERSATION_ID]

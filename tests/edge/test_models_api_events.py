@@ -192,6 +192,21 @@ async def test_others_hear_of_the_models_of_their_list(
     assert await alices.next() == await roots.next() == {"model": "open"} | LOADED
 
 
+async def test_a_key_that_only_administers_follows_and_looks_again(
+    listen: Open, engines: dict[str, EngineStatus], root: User
+) -> None:
+    await ModelConfig.objects.acreate(name="m", engine_class="mock")
+    key = await sync_to_async(make_key)(root, scopes=[Scope.MODELS_WRITE])
+    stream = await listen(key)
+    engines["m"] = engine("ready")
+    assert await stream.next() == {"model": "m"} | LOADED
+    response = await AsyncClient().get(
+        "/models?reload=1", headers={"Authorization": f"Bearer {key}"}
+    )
+    assert response.status_code == 200
+    assert await stream.next() == {"model": "*", "event": "models_reload"}
+
+
 @pytest.mark.usefixtures("models")
 async def test_a_key_for_certain_models_hears_of_these(
     listen: Open, engines: dict[str, EngineStatus], root: User

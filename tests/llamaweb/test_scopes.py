@@ -7,6 +7,7 @@ import re
 import pytest
 from django.test import Client
 
+from inference.edge.models import watch
 from llamaweb.accounts.models import Scope, User
 from llamaweb.api import anthropic_api, native_api, ollama_api, openai_api
 from tests.factories import make_key
@@ -31,8 +32,10 @@ def test_scopes(alice: User, scope: Scope, chat_status: int) -> None:
 
 # Which scopes open a route; all others need `inference`. An `admin` key opens all.
 LISTS = {Scope.MODELS_READ, Scope.INFERENCE}
+FOLLOWED = {*LISTS, Scope.MODELS_WRITE}
 RULES: dict[tuple[str, str], set[Scope]] = {
-    ("get", "/v1/models"): LISTS,
+    ("get", "/v1/models"): FOLLOWED,
+    ("get", "/v1/models/sse"): FOLLOWED,
     ("get", "/v1/models/{name}"): LISTS,
     ("get", "/v1/lora-adapters"): LISTS,
     ("post", "/v1/lora-adapters"): {Scope.MODELS_WRITE},
@@ -61,7 +64,10 @@ def _routes() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("scope", Scope)
-def test_a_scope_opens_its_routes_and_no_other(alice: User, scope: Scope) -> None:
+def test_a_scope_opens_its_routes_and_no_other(
+    alice: User, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "MAX_LISTENERS", 0)  # a stream would have no end
     client = Client(headers={"Authorization": f"Bearer {make_key(alice, scopes=[scope])}"})
     for method, path in _routes():
         needed = RULES.get((method, path), {Scope.INFERENCE})

@@ -29,12 +29,13 @@ router = Router(tags=["models"])
 
 MODELS_AUTH = ApiKeyAuth(Scope.MODELS_READ, Scope.INFERENCE)
 ADMIN_AUTH = ApiKeyAuth(Scope.MODELS_WRITE)
+LIST_AUTH = ApiKeyAuth(Scope.MODELS_READ, Scope.INFERENCE, Scope.MODELS_WRITE)
 SUCCESS = {"success": True}
 STATUS_TIMEOUT_S = 1.0  # for the engines of all models together
 YES = ("1", "true")
 
 
-@router.get("/models", auth=MODELS_AUTH, response={200: dict[str, Any]}, summary="Models")
+@router.get("/models", auth=LIST_AUTH, response={200: dict[str, Any]}, summary="Models")
 async def models(request: HttpRequest) -> dict[str, Any]:
     """All models that may be named in a request, the default one first. With `reload=1` the models
     directory is looked through before, which takes an administrator's key."""
@@ -76,7 +77,7 @@ async def unload(request: HttpRequest, body: ModelIn) -> dict[str, Any]:
     return SUCCESS
 
 
-@router.get("/models/sse", auth=MODELS_AUTH, include_in_schema=False)
+@router.get("/models/sse", auth=LIST_AUTH, response={200: None}, summary="Follow the models")
 async def events(request: HttpRequest) -> StreamingHttpResponse:
     """What happens from now on to the models that the list has, as server-sent events."""
     watch = watch_here()
