@@ -9,6 +9,7 @@ from inference.edge.following import Batch
 from inference.edge.places import EventId, Place
 from inference.edge.rejoining import Told
 from inference.edge.steps import LOST_LOG, Broken, Prefill
+from inference.edge.tool_places import placed
 from inference.edge.wire import Frame, Wire
 from inference.protocol.events import Cancelled, Failed
 from llamaweb.lib.errors import LlamawebError
@@ -39,7 +40,8 @@ class Rendering:
             if not isinstance(told.step, Broken):
                 out += self._told(told, self._wire.render(batch.index, told.step))
                 continue
-            frames = self._wire.error(error_of(told.step.end))
+            error = placed(error_of(told.step.end), self._wire.places)
+            frames = self._wire.error(error)
             if told.step.end is LOST_LOG:  # no part of the stream: it may be taken up again
                 return b"".join([*out, *(self._frame(frame, None) for frame in frames)]), True
             return b"".join([*out, *self._told(told, frames)]), True

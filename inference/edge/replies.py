@@ -17,6 +17,7 @@ from inference.edge.rendering import Bytes, ErrorOf, Rendering
 from inference.edge.resumable.keeping import Kept, stream_forget_named, stream_keep
 from inference.edge.steps import Broken
 from inference.edge.submission import Run
+from inference.edge.tool_places import placed
 from inference.edge.waiting import Waiting
 from inference.edge.wire import Encoding, Frame, Wire
 from inference.protocol.requests import GenerateRequest
@@ -56,7 +57,7 @@ async def reply(
             return await _whole(run, wire, waiting)
         batch = await waiting.first(run, FIRST_EVENT_WAIT_S)
         if batch is not None and isinstance(batch.steps[0], Broken):
-            raise waiting.error(batch.steps[0].end)
+            raise placed(waiting.error(batch.steps[0].end), wire.places)
         stack.pop_all()  # from here on the response owns the run
     # The web server sends the head with the first bytes, so silence is broken where none are due.
     is_silent = batch is None or wire.is_silent
@@ -109,7 +110,7 @@ async def _whole(run: Run, wire: Wire, waiting: Waiting) -> dict[str, Any]:
             continue
         for step in batch.steps:
             if isinstance(step, Broken):
-                raise waiting.error(step.end)
+                raise placed(waiting.error(step.end), wire.places)
             frames += wire.render(batch.index, step)
     return wire.whole([*frames, *wire.end()])
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from llamaweb.lib.errors import InvalidError
+from llamaweb.lib.errors import InvalidError, LlamawebError
 
 _SCHEMA: Final = re.compile(r"tools\[(\d+)\]\.function\.parameters")
 
 
-@contextlib.contextmanager
-def schemas_at(places: Callable[[], Sequence[str]]) -> Iterator[None]:
-    """Let errors from within name the schemas of tools as the request does. `places`: their paths,
-    one a tool that was offered, in the order in which the engine got them; asked for if need be."""
-    try:
-        yield
-    except InvalidError as error:
-        found = _SCHEMA.match(error.param or "")
-        if found is not None and error.param is not None:
-            place = dict(enumerate(places())).get(int(found[1]), found[0])
-            error.param = f"{place}{error.param[found.end() :]}"
-        raise
+def placed(error: LlamawebError, places: Sequence[str]) -> LlamawebError:
+    """`error`, which tells how a generation ended, naming the schema of a tool as the request does.
+    `places`: their paths, one a tool that was offered, in order; none: engines name them so, too.
+    """
+    if isinstance(error, InvalidError) and error.param is not None:
+        found = _SCHEMA.match(error.param)
+        if found is not None and int(found[1]) < len(places):
+            error.param = f"{places[int(found[1])]}{error.param[found.end() :]}"
+    return error

@@ -79,6 +79,11 @@ class Wire(Protocol):
         """Whether nothing is said before the first token."""
         ...
 
+    @property
+    def places(self) -> Sequence[str]:
+        """Where the request has the schemas of its tools, see `inference.edge.tool_places`."""
+        ...
+
     def render(self, index: int, step: Step) -> list[Frame]:
         """The frames of a step of generation `index`; a Broken one has none, see `error`."""
         ...

@@ -35,6 +35,7 @@ async def test_reasoning_is_gone_on_with(says: Says, wire: Wire) -> None:
         assert (message["reasoning_content"], message["content"]) == (" So", "Hi")
         prompt = prompt_of(fake)
         assert (prompt.continue_final, prompt.continue_reasoning) == (True, True)
+        assert prompt.continue_either == (wanted is True)
         assert prompt.messages[-1] == Message("assistant", reasoning="Let me see. ")
 
 
@@ -55,12 +56,21 @@ async def test_an_echo_repeats_its_start(says: Says, wire: Wire, stream: bool) -
     assert found == ("Let me see. So", "Hi")
 
 
+async def test_thoughts_that_are_content_are_repeated_as_such(says: Says, wire: Wire) -> None:
+    says(STARTED, Delta(" So</think>Hi", (1,)), finished())
+    _, body = await wire.post(CHAT, echo=True, reasoning_format="none", **GO_ON)
+    message = {"role": "assistant", "content": "Let me see. So</think>Hi"}
+    assert body["choices"][0]["message"] == message
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {"continue_final_message": "content"},
         {"continue_final_message": None},
         {"messages": [USER, THOUGHT | {"content": "So"}], "continue_final_message": True},
+        {"reasoning_effort": "none", "continue_final_message": True},
+        {"chat_template_kwargs": {"enable_thinking": False}, "continue_final_message": True},
     ],
 )
 async def test_content_is_gone_on_with_otherwise(
@@ -71,6 +81,7 @@ async def test_content_is_gone_on_with_otherwise(
     assert status == 200
     prompt = prompt_of(fake)
     assert (prompt.continue_final, prompt.continue_reasoning) == (True, False)
+    assert not prompt.continue_either
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,10 @@ async def test_several_prompts_and_choices(says: Says, wire: Wire) -> None:
     assert [c["index"] for c in body["choices"]] == [0, 1, 2, 3]
     assert body["usage"]["prompt_tokens"] == 20
     assert body["usage"]["completion_tokens"] == 12
+    got = await wire.stream(TEXT, prompt=["a", "b"], n=2)
+    assert [c["usage"] for c in got.data if "usage" in c] == [body["usage"]]
+    assert got.data[-1]["usage"] == body["usage"]
+    assert sum("timings" in c for c in got.data) == 4
 
 
 async def test_logprobs_in_the_older_form_too(says: Says, wire: Wire) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from inference.protocol.events import CallRef, Delta, Event
+from inference.edge import replies
+from inference.protocol.events import CallRef, Delta, Event, Failed
 from inference.protocol.requests import AnswerParams, ChatPrompt
 from tests.edge.events import STARTED, delta, finished
 from tests.edge.wire import CHAT, TEXT, Wire
@@ -155,6 +156,21 @@ async def test_only_allowed_tools_are_shown(says: Says, wire: Wire) -> None:
         assert [each["function"]["name"] for each in tools] == names
         assert got == params
     assert await sent(fake, wire, tools=three, tool_choice=allowed()) == (None, AnswerParams())
+
+
+async def test_the_schema_of_an_allowed_tool_is_named_as_the_request_has_it(
+    says: Says, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "tools[{}].function.parameters.properties.a.uniqueItems"
+    says(Failed("invalid_request", "is not supported", param=path.format(0)))
+    for choice, number in ((allowed("g"), 1), ("required", 0)):
+        fields = {"tools": [tool("f"), tool("g")], "tool_choice": choice}
+        status, body = await wire.post(CHAT, **fields)
+        assert (status, body["error"]["param"]) == (400, path.format(number))
+        with monkeypatch.context() as patch:
+            patch.setattr(replies, "FIRST_EVENT_WAIT_S", 0.0)  # nobody knows in time
+            late = await wire.stream(CHAT, n=2, **fields)
+        assert late.data[-1]["error"] == body["error"]
 
 
 ALLOWED = "tool_choice.allowed_tools"

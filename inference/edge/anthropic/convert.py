@@ -49,7 +49,7 @@ def message_request(body: MessagesIn, context: SubmitContext, user_agent: str) -
         answer=answer,
         lane=_lane(body, offer, user_agent, has_form=form is not None),
     )
-    options = ReplyOptions(hides_thinking(body), offer.warnings)
+    options = ReplyOptions(hides_thinking(body), offer.warnings, offer.places)
     (request,) = generations_of(
         [prompt],
         asked,

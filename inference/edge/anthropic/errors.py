@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from inference.edge.errors import ErrorReply, busy_fields, error_reply
@@ -19,8 +18,6 @@ TYPE_BY_STATUS = {
     503: "overloaded_error",
     504: "timeout_error",
 }
-# Where engines say that a tool's schema is; here it has another name.
-_SCHEMA_RE = re.compile(r"^(tools\[\d+\])\.function\.parameters")
 
 
 def error_body(status: int, message: str, request_id: str = "") -> dict[str, Any]:
@@ -47,5 +44,4 @@ def _message(error: LlamawebError) -> str:
     param = error.param if isinstance(error, InvalidError) else None
     if param is None:
         return error.message
-    param = _SCHEMA_RE.sub(r"\1.input_schema", param)
     return error.message if error.message.startswith(param) else f"{param}: {error.message}"

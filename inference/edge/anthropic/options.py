@@ -10,10 +10,11 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class ReplyOptions:
     """`hides_thinking`: blocks of thoughts are shown empty. `warnings`: what was left out of the
-    request."""
+    request. `places`: where the schemas of its tools are."""
 
     hides_thinking: bool = False
     warnings: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
 
 def options_to_json(options: ReplyOptions) -> str:
@@ -24,4 +25,5 @@ def options_to_json(options: ReplyOptions) -> str:
 def options_from_json(text: str) -> ReplyOptions:
     """The options in `text`; unknown ones are ignored."""
     values = json.loads(text)
-    return ReplyOptions(bool(values.get("hides_thinking")), tuple(values.get("warnings", ())))
+    warnings, places = (tuple(values.get(name, ())) for name in ("warnings", "places"))
+    return ReplyOptions(bool(values.get("hides_thinking")), warnings, places)

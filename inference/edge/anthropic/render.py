@@ -42,6 +42,11 @@ class MessageWire:
         self._num_blocks = 0
 
     @property
+    def places(self) -> Sequence[str]:
+        """See `Wire`."""
+        return self._options.places
+
+    @property
     def is_silent(self) -> bool:
         """See `Wire`."""
         return False

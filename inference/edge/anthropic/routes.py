@@ -10,11 +10,9 @@ from ninja import Router
 from inference.edge.anthropic.convert import count_request, message_request
 from inference.edge.anthropic.render import MessageWire
 from inference.edge.anthropic.schemas import MessagesIn, PromptIn
-from inference.edge.anthropic.tools import offer_of
 from inference.edge.asking import caller_of, ping_s, submit_context
 from inference.edge.prompt_bounds import refuse_hopeless
 from inference.edge.replies import reply
-from inference.edge.tool_places import schemas_at
 from inference.edge.utilities import utility_answer
 from inference.protocol.results import CountResult
 
@@ -29,14 +27,13 @@ async def messages(
     context = await submit_context(request, body.model)
     made = message_request(body, context, request.headers.get("User-Agent", ""))
     await refuse_hopeless(context.model, [made.prompt])
-    with schemas_at(lambda: offer_of(body).places):
-        return await reply(
-            [made],
-            MessageWire(made),
-            stream=body.stream,
-            ping_s=ping_s(),
-            caller=caller_of(request),
-        )
+    return await reply(
+        [made],
+        MessageWire(made),
+        stream=body.stream,
+        ping_s=ping_s(),
+        caller=caller_of(request),
+    )
 
 
 @router.post(

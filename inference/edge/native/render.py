@@ -30,6 +30,7 @@ class NativeWire:
     encoding: ClassVar[Encoding] = ServerSentEvents()
     tail: ClassVar = b""
     is_silent = True
+    places: ClassVar = ()
 
     def __init__(self, requests: Sequence[GenerateRequest]) -> None:
         self._results = [ResultRenderer(request) for request in requests]

@@ -8,6 +8,7 @@ from inference.edge.asking import SubmitContext
 from inference.edge.native.schemas import DetokenizeIn, TokenizeIn
 from inference.edge.openai.convert import chat_prompt
 from inference.edge.openai.schemas import ChatCompletionIn
+from inference.edge.openai.tools import offer_of
 from inference.edge.prompt_bounds import refuse_hopeless, refuse_too_much
 from inference.edge.utilities import utility_answer
 from inference.protocol.requests import (
@@ -100,7 +101,7 @@ async def count_tokens(body: ChatCompletionIn, context: SubmitContext) -> Body:
 
 
 def _prompt(body: ChatCompletionIn, context: SubmitContext) -> ChatPrompt:
-    prompt = chat_prompt(body, context)
+    prompt = chat_prompt(body, context, offer_of(body))
     refuse_too_much([prompt], 1, param="messages")
     return prompt
 

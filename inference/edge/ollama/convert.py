@@ -20,7 +20,7 @@ from inference.edge.ollama.options import (
 from inference.edge.ollama.schemas import ChatIn, GenerateIn, OllamaGenerationIn
 from inference.edge.openai.generation import context_of, limits_of, sampling_of, seeds_of
 from inference.edge.openai.schemas import ChatCompletionIn
-from inference.edge.openai.tools import answer_of, tools_of
+from inference.edge.openai.tools import answer_of, offer_of
 from inference.edge.prompt_bounds import refuse_too_much
 from inference.protocol.requests import (
     AnswerParams,
@@ -50,7 +50,7 @@ def chat_request(body: ChatIn, context: SubmitContext) -> GenerateRequest:
     if continues and messages[-1].tool_calls:
         raise InvalidError("an answer with tool calls can't be continued", param="messages")
     shared = ChatCompletionIn(messages=[], tools=body.tools)
-    tools_json = tools_of(shared)
+    tools_json = offer_of(shared).tools_json
     prompt = ChatPrompt(
         messages,
         tools_json=tools_json,

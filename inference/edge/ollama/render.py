@@ -40,6 +40,7 @@ class OllamaWire:
 
     encoding: ClassVar[Encoding] = JsonLines()
     tail: ClassVar = b""
+    places: ClassVar = ()
 
     def __init__(self, request: GenerateRequest) -> None:
         self._reply = request.reply

@@ -18,7 +18,7 @@ from inference.edge.openai.generation import (
 from inference.edge.openai.messages import messages_of
 from inference.edge.openai.options import ReplyOptions, options_to_json
 from inference.edge.openai.schemas import ChatCompletionIn, CompletionIn, GenerationIn
-from inference.edge.openai.tools import answer_of, tools_of
+from inference.edge.openai.tools import Offer, answer_of, offer_of
 from inference.edge.template_variables import template_variables
 from inference.edge.text_prompts import prompts_of
 from inference.protocol.params import SamplingParams
@@ -51,7 +51,8 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
     refuse_unsupported(body)
     if body.top_logprobs is not None and not body.logprobs:
         raise InvalidError("top_logprobs requires logprobs to be true", param="top_logprobs")
-    prompt = chat_prompt(body, context)
+    offer = offer_of(body)
+    prompt = chat_prompt(body, context, offer)
     answer = answer_of(body, prompt.tools_json)
     if prompt.tools_json and body.grammar:
         raise InvalidError("can't be combined with tools", param="grammar")
@@ -66,7 +67,8 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
         logprobs=shows_probs,
         post_sampling=body.post_sampling_probs,
         echo=_begun(prompt) if body.echo else "",
-        echoes_reasoning=body.echo is True and prompt.continue_reasoning,
+        echoes_reasoning=prompt.continue_reasoning and answer.splits_reasoning,
+        places=offer.places,
     )
     # Zero rivals are asked for as one: the engine's 0 is "no probabilities at all".
     sampling = sampling_of(body, context.sampling, num_probs=max(num_probs, int(shows_probs)))
@@ -76,8 +78,8 @@ def chat_requests(body: ChatCompletionIn, context: SubmitContext) -> list[Genera
     return _requests(body, context, [prompt], sampling, options, answer)
 
 
-def chat_prompt(body: ChatCompletionIn, context: SubmitContext) -> ChatPrompt:
-    """What the model's template gets.
+def chat_prompt(body: ChatCompletionIn, context: SubmitContext, offer: Offer) -> ChatPrompt:
+    """What the model's template gets, with the tools of `offer`.
 
     Raises:
         InvalidError: naming the field, and the limit where there is one.
@@ -85,23 +87,27 @@ def chat_prompt(body: ChatCompletionIn, context: SubmitContext) -> ChatPrompt:
     messages = messages_of(body.messages)
     is_thinking_off = body.reasoning_effort == "none"
     continues = _continues(body, messages)
+    thinks_on = continues and _thinks_on(body, messages[-1])
     prompt = ChatPrompt(
         messages,
-        tools_json=tools_of(body),
+        tools_json=offer.tools_json,
         template_kwargs_json=template_variables(
             body.chat_template_kwargs,
             thinking=False if is_thinking_off else None,
             effort=None if is_thinking_off else body.reasoning_effort,
         ),
         continue_final=continues,
-        continue_reasoning=continues and _thinks_on(body, messages[-1]),
+        continue_reasoning=thinks_on,
+        continue_either=thinks_on and body.continue_final_message is True,
     )
     prompt = context.chat.fill(prompt)
-    if prompt.continue_reasoning and _is_thinking_off(prompt):
+    if not thinks_on or not _is_thinking_off(prompt):
+        return prompt
+    if not prompt.continue_either:
         raise InvalidError(
             "reasoning is turned off, so none can be continued", param="continue_final_message"
         )
-    return prompt
+    return replace(prompt, continue_reasoning=False, continue_either=False)
 
 
 def text_requests(body: CompletionIn, context: SubmitContext) -> list[GenerateRequest]:
@@ -146,6 +152,7 @@ def _requests(
     asked = asked_of(body, context, sampling, answer)
     options = replace(options, count=count, per_prompt=per_prompt)
     mine = [replace(options, index=index) for index in range(count)]
+    mine[1:] = [replace(each, places=()) for each in mine[1:]]  # once is enough
     if isinstance(body, CompletionIn) and body.echo:
         mine = [replace(o, echo=_shown(prompts[o.index // per_prompt])) for o in mine]
     return generations_of(
@@ -194,7 +201,8 @@ def _begun(prompt: ChatPrompt) -> str:
 
 
 def _thinks_on(body: ChatCompletionIn, last: Message) -> bool:
-    """Whether the reasoning of the last message goes on; true leaves it to what there is of it."""
+    """Whether the reasoning of the last message goes on; true leaves it to what there is of it, and
+    to the model."""
     wanted = body.continue_final_message
     if wanted == REASONING:
         if last.content or not last.reasoning.strip():

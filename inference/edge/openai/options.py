@@ -16,7 +16,8 @@ class ReplyOptions:
 
     `top`: rivals shown with each token when `logprobs`; `post_sampling`: as probabilities of what
     the sampler chain left. `echo`: the start of an assistant's answer, or the prompt, in front of
-    what is generated; `echoes_reasoning`: it is the start of that.
+    what is generated; `echoes_reasoning`: it is the start of that. `places`, of the first choice:
+    where the schemas of the tools are.
     """
 
     kind: ReplyKind = "chat"
@@ -30,6 +31,7 @@ class ReplyOptions:
     post_sampling: bool = False
     echo: str = ""
     echoes_reasoning: bool = False
+    places: tuple[str, ...] = ()
 
 
 def options_to_json(options: ReplyOptions) -> str:
@@ -42,4 +44,5 @@ def options_to_json(options: ReplyOptions) -> str:
 def options_from_json(text: str) -> ReplyOptions:
     """The options in `text`; unknown ones are ignored."""
     known = {f.name for f in dataclasses.fields(ReplyOptions)}
-    return ReplyOptions(**{k: v for k, v in json.loads(text).items() if k in known})
+    given = {k: v for k, v in json.loads(text).items() if k in known}
+    return ReplyOptions(**{**given, "places": tuple(given.get("places", ()))})

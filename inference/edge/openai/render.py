@@ -90,7 +90,6 @@ class ChoiceRenderer:
             echo = self._echo()
             chunk = self._chunk(self._text_choice("", step.logprobs, step.reason))
             if not self.options.include_usage:
-                chunk["usage"] = usage_body(step.usage)
                 chunk["timings"] = timings_body(step.usage, step.timings)
             return [*echo, chunk]
         return []
@@ -144,6 +143,14 @@ def usage_chunk(choices: Sequence[ChoiceRenderer]) -> Chunk | None:
     chunk["usage"] = usage_body(total_usage(choices))
     chunk["timings"] = timings_body(first.end.usage, first.end.timings)
     return chunk
+
+
+def text_usage(choices: Sequence[ChoiceRenderer]) -> Chunk | None:
+    """What the last chunk of all has of texts, unless the client asked for one of its own."""
+    options = choices[0].options
+    if options.kind != "text" or options.include_usage or any(c.end is None for c in choices):
+        return None
+    return usage_body(total_usage(choices))
 
 
 def whole_reply(choices: Sequence[ChoiceRenderer], chunks: Sequence[Chunk]) -> Chunk:

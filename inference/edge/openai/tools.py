@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from inference.edge.openai.generation import reasoning_budget_of
@@ -23,9 +24,17 @@ CHOICES = ("auto", "none", "required")
 REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
 
 
-def tools_of(body: ChatCompletionIn) -> str | None:
-    """The definitions of the tools as the template gets them, JSON text; None: there are none, or
-    none may be called.
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The tools that may be called, as the template gets them (None: none). `places`: where their
+    schemas are, if some of the request's aren't among them."""
+
+    tools_json: str | None
+    places: tuple[str, ...] = ()
+
+
+def offer_of(body: ChatCompletionIn) -> Offer:
+    """The request's tools.
 
     Raises:
         InvalidError: naming the field.
@@ -34,13 +43,12 @@ def tools_of(body: ChatCompletionIn) -> str | None:
     offered = {f"{path}.function": _tool(tool, path) for path, tool in paths.items()}
     text = definitions_json(offered)
     if body.tool_choice == "none":
-        return None
-    if _is_of_allowed(body.tool_choice):
-        _, allowed = _allowed(body.tool_choice, tool_names(text))
-        return definitions_json(
-            {path: tool for path, tool in offered.items() if tool["function"]["name"] in allowed}
-        )
-    return text
+        return Offer(None)
+    if not _is_of_allowed(body.tool_choice):
+        return Offer(text)
+    _, allowed = _allowed(body.tool_choice, tool_names(text))
+    kept = {path: tool for path, tool in offered.items() if tool["function"]["name"] in allowed}
+    return Offer(definitions_json(kept), tuple(f"{path}.parameters" for path in kept))
 
 
 def answer_of(body: ChatCompletionIn, tools_json: str | None) -> AnswerParams:

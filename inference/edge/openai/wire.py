@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from inference.edge.errors import error_reply
 from inference.edge.openai.options import options_from_json
-from inference.edge.openai.render import ChoiceRenderer, usage_chunk, whole_reply
-from inference.edge.steps import Step
+from inference.edge.openai.render import ChoiceRenderer, text_usage, usage_chunk, whole_reply
+from inference.edge.steps import End, Step
 from inference.edge.wire import Encoding, Frame, ServerSentEvents
 from inference.protocol.requests import GenerateRequest
 from llamaweb.lib.errors import LlamawebError
@@ -30,9 +30,17 @@ class OpenAIWire:
         """See `Wire`."""
         return self._choices[0].options.kind == "text"
 
+    @property
+    def places(self) -> Sequence[str]:
+        """See `Wire`."""
+        return self._choices[0].options.places
+
     def render(self, index: int, step: Step) -> list[Frame]:
         """See `Wire`."""
-        return [Frame(chunk) for chunk in self._choices[index].render(step)]
+        chunks = self._choices[index].render(step)
+        if isinstance(step, End) and (usage := text_usage(self._choices)) is not None:
+            chunks[-1]["usage"] = usage
+        return [Frame(chunk) for chunk in chunks]
 
     def end(self) -> list[Frame]:
         """See `Wire`."""

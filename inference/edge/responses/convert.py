@@ -152,6 +152,7 @@ def _sampling(body: ResponseIn, context: SubmitContext, options: ResponseOptions
     # Zero rivals are asked for as one: the engine's 0 is "no probabilities at all".
     num_probs = max(options.top, 1) if options.logprobs else 0
     sampling = sampling_of(body, context.sampling, num_probs=num_probs)
+    sampling = replace(sampling, timings_per_token=False)  # nothing here tells them
     form = _form(body.text.format)
     if form is None:
         return sampling
@@ -209,6 +210,7 @@ def _options(
         top=body.top_logprobs or 0,
         is_background=body.background,
         tools=offered.refs,
+        places=offered.places,
     )
 
 

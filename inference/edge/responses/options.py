@@ -14,7 +14,8 @@ from inference.edge.responses.calls import ToolRef
 class ResponseOptions:
     """`shown`: what the object repeats of the request. `with_summary`: thoughts are told as a
     summary. `logprobs`: with log probabilities, and `top` rivals of each token. `tools`: by the
-    names that the model sees, those that their client calls by other names or gives text."""
+    names that the model sees, those that their client calls by other names or gives text. `places`:
+    where the schemas of all that are offered are."""
 
     shown: dict[str, Any] = field(default_factory=dict)
     with_summary: bool = False
@@ -22,6 +23,7 @@ class ResponseOptions:
     top: int = 0
     is_background: bool = False
     tools: dict[str, ToolRef] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
 
 
 def options_to_json(options: ResponseOptions) -> str:
@@ -34,4 +36,5 @@ def options_from_json(text: str) -> ResponseOptions:
     known = {f.name for f in dataclasses.fields(ResponseOptions)}
     given = {k: v for k, v in json.loads(text).items() if k in known}
     tools = {name: ToolRef(**ref) for name, ref in given.get("tools", {}).items()}
-    return ResponseOptions(**{**given, "tools": tools})
+    places = tuple(given.get("places", ()))
+    return ResponseOptions(**{**given, "tools": tools, "places": places})

@@ -68,6 +68,11 @@ class ResponsesWire:
         self._reasoning_tokens = 0
 
     @property
+    def places(self) -> Sequence[str]:
+        """See `Wire`."""
+        return self.options.places
+
+    @property
     def is_silent(self) -> bool:
         """See `Wire`."""
         return False

@@ -16,8 +16,6 @@ from inference.edge.responses.listing import ItemsQuery, items_page
 from inference.edge.responses.schemas import ResponseIn, RetrieveQuery
 from inference.edge.responses.stored import Past, past_of, response_body, with_references
 from inference.edge.responses.streaming import response_stream
-from inference.edge.responses.tools import offered_of
-from inference.edge.tool_places import schemas_at
 from inference.edge.utilities import utility_answer
 from inference.protocol.requests import CountRequest
 from inference.protocol.results import CountResult
@@ -39,14 +37,13 @@ async def responses_create(request: HttpRequest, body: ResponseIn) -> Reply:
     items, past = await in_database(_input_of)(caller, body)
     wanted = response_wanted(body, context, items, before=past.items, root_id=past.root_id)
     await refuse_hopeless(context.model, [wanted.request.prompt])
-    with schemas_at(lambda: offered_of(body).places):
-        return await response_make(
-            wanted,
-            caller=caller,
-            stream=body.stream,
-            ping_interval_s=body.sse_ping_interval,
-            previous=past.last,
-        )
+    return await response_make(
+        wanted,
+        caller=caller,
+        stream=body.stream,
+        ping_interval_s=body.sse_ping_interval,
+        previous=past.last,
+    )
 
 
 @router.post("/responses/input_tokens", response={200: dict[str, Any]}, summary="Count tokens")

@@ -13,6 +13,7 @@ from inference.edge.responses.ids import ItemPlace, place_of
 from inference.edge.responses.items import Item, item_reference, refuse_large
 from inference.edge.responses.render import ResponsesWire
 from inference.edge.steps import Broken, Step, Steps
+from inference.edge.tool_places import placed
 from inference.edge.wire import Frame
 from inference.protocol.events import Entry
 from inference.protocol.requests import ReplyInfo
@@ -178,7 +179,7 @@ def frames_of(wire: ResponsesWire, steps: Sequence[Step]) -> list[Frame]:
     frames: list[Frame] = []
     for step in steps:
         if isinstance(step, Broken):
-            frames += wire.error(end_error(step.end))
+            frames += wire.error(placed(end_error(step.end), wire.places))
         else:
             frames += wire.render(0, step)
     return frames

@@ -16,6 +16,7 @@ from inference.edge.replies import FIRST_EVENT_WAIT_S, streamed
 from inference.edge.responses.render import ResponsesWire
 from inference.edge.responses.stored import entries_of, frames_of, wire_of
 from inference.edge.steps import Broken
+from inference.edge.tool_places import placed
 from inference.protocol.events import Entry, Failed
 from inference.protocol.fold import EMPTY, fold
 from inference.queues.contract import START, Cursor, Position, Read
@@ -41,14 +42,15 @@ async def response_stream(
         LlamawebError: how it ended, if it was refused; the numbers of its events are lost.
     """
     follower = follow(caller, record, after=after)
+    wire = wire_of(record, after=after)
     try:
         batch = await follower.first(FIRST_EVENT_WAIT_S)
         if batch is not None and isinstance(batch.steps[0], Broken):
-            raise end_error(batch.steps[0].end)
+            raise placed(end_error(batch.steps[0].end), wire.places)
     except BaseException:
         follower.close()
         raise
-    chunks = _chunks(follower, wire_of(record, after=after), ping_s, is_silent=batch is None)
+    chunks = _chunks(follower, wire, ping_s, is_silent=batch is None)
     return streamed(chunks, ResponsesWire.encoding, follower)
 
 

@@ -31,7 +31,7 @@ class Offered:
     shown: list[dict[str, Any]]
     choice: Any
     notes: list[str]
-    places: list[str]
+    places: tuple[str, ...]
 
 
 def offered_of(body: ResponseIn) -> Offered:
@@ -59,7 +59,7 @@ def offered_of(body: ResponseIn) -> Offered:
         shown=tools.shown,
         choice=body.tool_choice or "auto",
         notes=tools.notes,
-        places=[f"{path}.parameters" for path in kept],
+        places=tuple(f"{path}.parameters" for path in kept),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from inference.edge import replies
 from inference.protocol.events import Failed
 from inference.protocol.requests import AnswerParams, ChatPrompt
 from tests.edge.anthropic.wire import Client
@@ -98,13 +99,19 @@ async def test_s09_what_is_run_elsewhere_is_left_out(says: Says, client: Client)
 
 
 async def test_the_schema_of_a_forced_call_is_named_as_the_request_has_it(
-    says: Says, client: Client
+    says: Says, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     param = "tools[0].function.parameters.properties.a.uniqueItems"
     says(Failed("invalid_request", "is not supported", param=param))
-    _, body = await client.ask(tools=[tool()], tool_choice={"type": "any"})
-    named = "tools[0].input_schema.properties.a.uniqueItems: is not supported"
-    assert body["error"]["message"] == named
+    for tools, number in (([tool()], 0), ([WEB, tool()], 1)):
+        fields = {"tools": tools, "tool_choice": {"type": "any"}}
+        _, body = await client.ask(**fields)
+        named = f"tools[{number}].input_schema.properties.a.uniqueItems: is not supported"
+        assert body["error"]["message"] == named
+        with monkeypatch.context() as patch:
+            patch.setattr(replies, "FIRST_EVENT_WAIT_S", 0.0)  # nobody knows in time
+            late = await client.stream(**fields)
+        assert late.data[-1]["error"] == body["error"]
 
 
 @pytest.mark.parametrize(

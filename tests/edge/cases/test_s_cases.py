@@ -173,6 +173,30 @@ async def test_a_keyword_in_a_tool(serve: Serve, family: Family) -> None:
         assert (await refused(family, body)).param == refusal.param
 
 
+@each("S06", only=("chat", "responses"))
+async def test_a_keyword_in_a_tool_that_alone_is_allowed(serve: Serve, family: Family) -> None:
+    """S06: its place is that in the request, whatever the model is shown."""
+    serve()
+    schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    body = family.body(Ask(tools=[CLOCK, Tool("f", schema, strict=True)]))
+    refusal = await refused(family, {**body, "tool_choice": ALLOWED_F[family.name]})
+    assert refusal.param == f"{family.tool_schema.format(1)}.properties.a.uniqueItems"
+
+
+ALLOWED_F: dict[str, Any] = {
+    "chat": {
+        "type": "allowed_tools",
+        "allowed_tools": {
+            "mode": "required",
+            "tools": [{"type": "function", "function": {"name": "f"}}],
+        },
+    },
+    "responses": {
+        "type": "allowed_tools",
+        "mode": "required",
+        "tools": [{"type": "function", "name": "f"}],
+    },
+}
 OUTPUTS: dict[str, Any] = {
     "chat": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
     "responses": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}],

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from inference.edge import replies
+from inference.protocol.events import Failed
 from inference.protocol.requests import AnswerParams, ChatPrompt, GenerateRequest, Message, ToolCall
 from inference.registry.chat_defaults import ChatDefaults
 from tests.edge.events import answer
@@ -41,6 +43,12 @@ def ask(says: Says, wire: Wire) -> Callable[..., Any]:
         return fake.submitted[-1], response
 
     return send
+
+
+async def test_times_of_tokens_are_not_asked_for(ask: Any) -> None:
+    """Nothing tells them, and logs would be larger."""
+    request, _ = await ask(timings_per_token=True)
+    assert not request.sampling.timings_per_token
 
 
 @pytest.fixture
@@ -190,6 +198,22 @@ async def test_only_allowed_tools_are_shown(ask: Any) -> None:
     assert names == ["clock"]
     assert request.answer.tool_choice == "required"
     assert len(response["tools"]) == 2
+
+
+async def test_the_schema_of_an_allowed_tool_is_named_as_the_request_has_it(
+    says: Says, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    param = "tools[0].function.parameters.uniqueItems"
+    says(Failed("invalid_request", "is not supported", param=param))
+    choice = {"type": "allowed_tools", "tools": [{"type": "function", "name": "weather"}]}
+    clock = {"type": "function", "name": "clock"}
+    fields = {"tools": [clock, WEATHER], "tool_choice": choice, "store": False}
+    status, body = await post(wire, **fields)
+    assert (status, body["error"]["param"]) == (400, "tools[1].parameters.uniqueItems")
+    monkeypatch.setattr(replies, "FIRST_EVENT_WAIT_S", 0.0)  # nobody knows in time
+    late = await stream(wire, **fields)
+    assert late.response["status"] == "failed"
+    assert late.response["error"]["message"] == "tools[1].parameters.uniqueItems: is not supported"
 
 
 async def test_no_tools_and_no_parallel_calls(ask: Any) -> None:

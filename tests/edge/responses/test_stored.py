@@ -363,6 +363,20 @@ async def test_in_the_background(world: World) -> None:
     assert told.response == ended
 
 
+async def test_a_schema_that_is_refused_in_the_background_is_named_as_the_request_has_it(
+    world: World,
+) -> None:
+    tools = [{"type": "web_search"}, {"type": "function", "name": "f", "strict": True}]
+    made = json.loads((await world.send(background=True, tools=tools)).content)
+    generation_id = await world.claimed(says_so=False)
+    path = "tools[0].function.parameters.uniqueItems"
+    world.engine.end(generation_id, Failed("invalid_request", "is not supported", param=path))
+    _, ended = await world.get(made["id"])
+    assert ended["status"] == "failed"
+    assert ended["error"]["message"] == "tools[1].parameters.uniqueItems: is not supported"
+    assert (await world.get_stream(made["id"])).response == ended
+
+
 @pytest.mark.parametrize("is_stream", [False, True])
 async def test_a_refusal_leaves_nothing(is_stream: bool, world: World) -> None:
     task = asyncio.create_task(world.send(stream=is_stream))
