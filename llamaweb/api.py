@@ -10,7 +10,7 @@ import orjson
 from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
-from django.urls import URLPattern, URLResolver, resolve
+from django.urls import URLPattern, URLResolver, path, resolve
 from django.views import defaults
 from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI, Router
@@ -18,7 +18,9 @@ from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
 
 from conversations.edge.session_auth import SessionAuth
+from inference.edge.health import health
 from inference.edge.refusals import ANTHROPIC_PREFIX, OLLAMA_PREFIX
+from inference.edge.vertex.routes import URL_NAME
 from inference.text.depth import MAX_DEPTH, is_deep
 from llamaweb.accounts.auth import ApiKeyAuth
 from llamaweb.api_errors import ANTHROPIC, APP, OLLAMA, OPENAI, Shape, add_handlers, internal_error
@@ -84,6 +86,21 @@ async def without_v1(request: HttpRequest, **_parts: str) -> HttpResponseBase:
     match = resolve(f"/v1{request.path_info}")
     response: HttpResponseBase = await match.func(request, **match.kwargs)
     return response
+
+
+def vertex_urls(routes: Sequence[str]) -> list[URLPattern]:
+    """What to mount for Vertex AI, whose addresses of predictions and health are `routes`; nothing
+    where there are none."""
+    if not routes:
+        return []
+    predict, asked_health = (route.removeprefix("/") for route in routes)
+    return [path(predict, _predict_view()), path(asked_health, health)]
+
+
+@functools.cache
+def _predict_view() -> Any:
+    patterns, _, _ = family_urls(vertex_api)
+    return next(p.callback for p in patterns if getattr(p, "name", None) == URL_NAME)
 
 
 @csrf_exempt
@@ -212,6 +229,7 @@ native_api = key_family(
     "inference.edge.native.routes.router",
     "inference.edge.embeddings.native_routes.router",
 )
+vertex_api = key_family("vertex", OPENAI, "inference.edge.vertex.routes.router")
 app_api = app_family(
     "app",
     "conversations.edge.me.router",

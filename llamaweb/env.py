@@ -1,7 +1,8 @@
 """The environment, typed: the one list of everything that can be set from outside.
 
-`Env` is the table: a field `port` is read from `LLAMAWEB_PORT` (`database_url` from `DATABASE_URL`)
-and its metadata make docs/configuration.md. `llamaweb.env_load` reads and checks it.
+`Env` is the table: a field `port` is read from `LLAMAWEB_PORT` (`database_url` from `DATABASE_URL`,
+`aip_mode` from `AIP_MODE`) and its metadata make docs/configuration.md. `llamaweb.env_load` reads
+and checks it.
 """
 
 # ruff: noqa: RUF009  (`var` returns a dataclass field)
@@ -18,6 +19,8 @@ from llamaweb.env_kinds import Kind, Network
 
 PREFIX = "LLAMAWEB_"
 FILE_SUFFIX = "_FILE"
+FOREIGN = ("DATABASE_URL", "AIP_")  # how names begin that others gave
+VERTEX_MODE = "PREDICTION"
 
 
 def var(kind: Kind, default: Any, help_text: str, *, unset: str = "", secret: bool = False) -> Any:
@@ -83,6 +86,21 @@ class Env:
         "",
         "Sender of e-mails.",
         unset="llamaweb@ PUBLIC_URL's host",
+    )
+    aip_mode: str = var(
+        kinds.text(),
+        "",
+        "PREDICTION, as Vertex AI sets it: its two routes are served.",
+        unset="off",
+    )
+    aip_predict_route: str = var(
+        kinds.ROUTE, "/predict", "With AIP_MODE: where predictions are asked for."
+    )
+    aip_health_route: str = var(
+        kinds.ROUTE, "/health", "With AIP_MODE: where it is asked whether an engine is ready."
+    )
+    aip_http_port: int = var(
+        kinds.integer(1, 65535), 8080, "With AIP_MODE: the port, where LLAMAWEB_PORT isn't set."
     )
     # --- state
     data_dir: Path = var(
@@ -323,6 +341,12 @@ class Env:
     vite_port: int = var(kinds.integer(1, 65535), 5173, "Development: port of the Vite server.")
 
     @property
+    def vertex_routes(self) -> tuple[str, ...]:
+        """Addresses of predictions and of health for Vertex AI, none outside of it."""
+        is_on = self.aip_mode == VERTEX_MODE
+        return (self.aip_predict_route, self.aip_health_route) if is_on else ()
+
+    @property
     def url(self) -> str:
         """The public address without a slash at the end."""
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -345,7 +369,7 @@ class Variable:
 
 def _variable(field: dataclasses.Field[Any]) -> Variable:
     bare = field.name.upper()
-    name = bare if bare == "DATABASE_URL" else PREFIX + bare
+    name = bare if bare.startswith(FOREIGN) else PREFIX + bare
     return Variable(name=name, field=field.name, default=field.default, **field.metadata)
 
 

@@ -165,6 +165,7 @@ REDIS_URL = Kind(
 DATABASE_URL = Kind(
     _database_url, "postgresql://user:password@host:port/name or sqlite:////path/to/file"
 )
+ROUTE = text("a path such as /predict", r"/[A-Za-z0-9._~:/-]{1,512}")
 EMAIL_URL = Kind(
     lambda value: _url(value, ("smtp", "smtp+tls", "smtp+ssl"), origin=False),
     "smtp://user:password@host:port, with smtp+tls:// or smtp+ssl:// for encryption",

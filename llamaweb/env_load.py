@@ -42,7 +42,8 @@ def load_env(environ: Mapping[str, str]) -> Env:
         except EnvError as error:
             problems.extend(error.problems)
     env = Env(**values)
-    env = dataclasses.replace(env, data_dir=env.data_dir.absolute())
+    port = env.aip_http_port if env.vertex_routes and "port" not in values else env.port
+    env = dataclasses.replace(env, data_dir=env.data_dir.absolute(), port=port)
     problems.extend(_contradictions(env))
     if problems:
         raise EnvError(tuple(problems))

@@ -40,7 +40,9 @@ API_PREFIXES = (
 
 def is_api(request: HttpRequest) -> bool:
     """Whether a program is asking, not a person's browser."""
-    return request.path_info.startswith(API_PREFIXES) and not is_app(request)
+    path = request.path_info
+    is_theirs = path.startswith(API_PREFIXES) or path in settings.VERTEX_ROUTES
+    return is_theirs and not is_app(request)
 
 
 def is_app(request: HttpRequest) -> bool:

@@ -25,6 +25,7 @@ PUBLIC_URL = ENV.url
 DATA_DIR = BOOT.data_dir
 REDIS_URL = BOOT.redis_url
 REDIS_PREFIX = ENV.redis_prefix
+VERTEX_ROUTES = ENV.vertex_routes
 API_KEY_HMAC_KEY = BOOT.api_key_hmac_key
 METRICS_TOKEN = BOOT.metrics_token
 MODEL = ENV.model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path, reverse_lazy
 from django.views.generic import RedirectView
@@ -17,6 +18,7 @@ from llamaweb.api import (
     ollama_api,
     ollama_not_found,
     openai_api,
+    vertex_urls,
     without_v1,
 )
 from llamaweb.api_errors import ANTHROPIC, APP, OLLAMA
@@ -25,6 +27,7 @@ from llamaweb.reference.views import docs, openapi_json
 load_admin()  # its addresses are made of what is registered
 
 urlpatterns = [
+    *vertex_urls(settings.VERTEX_ROUTES),
     path(
         "admin/password_change/",
         RedirectView.as_view(url=reverse_lazy("account_change_password")),

@@ -79,6 +79,10 @@ def test_values_are_typed(name: str, value: str, field: str, expected: Any) -> N
         ("DATABASE_URL", "mysql://localhost/x"),
         ("DATABASE_URL", "postgresql://localhost"),
         ("LLAMAWEB_METRICS_TOKEN", "short"),
+        ("AIP_PREDICT_ROUTE", "predict"),
+        ("AIP_PREDICT_ROUTE", "/"),
+        ("AIP_HEALTH_ROUTE", "/<path:x>"),
+        ("AIP_HTTP_PORT", "0"),
     ],
 )
 def test_a_bad_value_names_the_variable_and_what_is_allowed(name: str, value: str) -> None:
@@ -87,6 +91,16 @@ def test_a_bad_value_names_the_variable_and_what_is_allowed(name: str, value: st
     assert problem.startswith(f"{name}: ")
     assert f"allowed: {variable.kind.allowed}" in problem
     assert (value in problem) is not variable.secret
+
+
+def test_vertex_ai_says_where_it_asks() -> None:
+    aip = {"AIP_PREDICT_ROUTE": "/v1/endpoints/1:predict", "AIP_HTTP_PORT": "8081"}
+    outside = load_env(aip)
+    assert (outside.port, outside.vertex_routes) == (8000, ())
+    env = load_env({**aip, "AIP_MODE": "PREDICTION"})
+    assert (env.port, env.vertex_routes) == (8081, ("/v1/endpoints/1:predict", "/health"))
+    assert load_env({"AIP_MODE": "PREDICTION"}).port == 8080
+    assert load_env({"AIP_MODE": "PREDICTION", "LLAMAWEB_PORT": "9000"}).port == 9000
 
 
 def test_all_problems_are_told_at_once() -> None:
