@@ -58,21 +58,13 @@ def engine_spec(
     refusal = class_refusal(config.engine_class)
     if refusal:
         raise FailedError(refusal)
-    path = str(loadable_path(config.file)) if config.file is not None else config.model_path
-    if config.engine_class == "llama" and not path:
-        starter = find_starter_model()
-        if starter is None:
-            raise FailedError("the starter model isn't installed; run `make run` again")
-        path = str(starter)
-    defaults = QueueConfig()
-    bounds = queue_config()
     spec = EngineSpec(
         model=config.name,
         engine_id=f"{config.name}-{secrets.token_hex(6)}",
         redis_url=redis_url,
         redis_prefix=settings.REDIS_PREFIX,
         engine_class=config.engine_class,
-        model_path=path,
+        model_path=_model_path(config),
         num_slots=config.num_slots,
         context_len=config.context_len,
         threads=config.threads,
@@ -97,22 +89,42 @@ def engine_spec(
         vector_norm=config.vector_norm,
         adapters=adapter_specs(config.adapters),
         upstream=upstream_spec(config),
-        mock=MockSpec(
-            reply=settings.MOCK_REPLY,
-            load_ms=settings.MOCK_LOAD_MS,
-            delay_ms=settings.MOCK_DELAY_MS,
-            prefill_ms_per_token=settings.MOCK_PREFILL_MS_PER_TOKEN,
-            fail_after=settings.MOCK_FAIL_AFTER,
-            crash_after=settings.MOCK_CRASH_AFTER,
-        ),
-        queue=tuple(
-            (name, float(getattr(bounds, name)))
-            for name in QueueConfig.__dataclass_fields__
-            if getattr(bounds, name) != getattr(defaults, name)
-        ),
+        mock=_mock_spec(),
+        queue=_queue_bounds(),
         parent_pid=os.getpid(),
     )
     return _tuned(spec, tuning.choice, open_settings(config))
+
+
+def _model_path(config: ModelConfig) -> str:
+    path = str(loadable_path(config.file)) if config.file is not None else config.model_path
+    if path or config.engine_class != "llama":
+        return path
+    starter = find_starter_model()
+    if starter is None:
+        raise FailedError("the starter model isn't installed; run `make run` again")
+    return str(starter)
+
+
+def _mock_spec() -> MockSpec:
+    return MockSpec(
+        reply=settings.MOCK_REPLY,
+        load_ms=settings.MOCK_LOAD_MS,
+        delay_ms=settings.MOCK_DELAY_MS,
+        prefill_ms_per_token=settings.MOCK_PREFILL_MS_PER_TOKEN,
+        fail_after=settings.MOCK_FAIL_AFTER,
+        crash_after=settings.MOCK_CRASH_AFTER,
+    )
+
+
+def _queue_bounds() -> tuple[tuple[str, float], ...]:
+    """What isn't as an engine process has it by itself."""
+    bounds, defaults = queue_config(), QueueConfig()
+    return tuple(
+        (name, float(getattr(bounds, name)))
+        for name in QueueConfig.__dataclass_fields__
+        if getattr(bounds, name) != getattr(defaults, name)
+    )
 
 
 def _pooling(config: ModelConfig) -> PoolingChoice:
