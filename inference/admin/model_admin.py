@@ -30,6 +30,7 @@ from inference.admin.model_forms import (
 from inference.models import ModelConfig
 from inference.registry.calibrations import can_measure, model_measure
 from inference.registry.chat_checks import CHAT_FIELDS
+from inference.registry.config_fields import MACHINE_FIELDS, VECTOR_FIELDS
 from inference.registry.config_services import (
     delete_refusal,
     is_served,
@@ -163,26 +164,12 @@ class ModelConfigAdmin(Admin):
             return [(None, {"fields": ("source", "name", "sha256", "load")})]
         served = ("name", "aliases", "tags", "is_enabled", "num_slots", "context_len", "sampling")
         ours = ("chat_template", "special_tokens", "adapters")
-        machine = (
-            "memory",
-            "measurement",
-            "threads",
-            "flash_attention",
-            "kv_layout",
-            "ubatch_len",
-            "cache_type_k",
-            "cache_type_v",
-            "load_mode",
-            "gpu_layers",
-            "split_mode",
-            "main_gpu",
-            "tensor_split",
-        )
+        machine = ("memory", "measurement", *MACHINE_FIELDS)
         chats = (_("Chats"), {"fields": CHAT_FIELDS})
         own: list[Any] = [
             (_("Serving"), {"fields": (*served, *ours)}),
             chats,
-            (_("Vectors"), {"fields": ("pooling", "vector_norm")}),
+            (_("Vectors"), {"fields": VECTOR_FIELDS}),
             (_("Machine"), {"fields": machine}),
         ]
         if obj.engine_class == ENGINE_CLASS:  # its template and machine are another server's affair

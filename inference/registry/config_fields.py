@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from inference.registry.chat_checks import CHAT_FIELDS
 
-FIELDS = (
-    "name",
-    "is_enabled",
-    "num_slots",
-    "context_len",
+# How the machine is used.
+MACHINE_FIELDS = (
     "threads",
     "flash_attention",
     "kv_layout",
@@ -20,10 +17,17 @@ FIELDS = (
     "split_mode",
     "main_gpu",
     "tensor_split",
+)
+VECTOR_FIELDS = ("pooling", "vector_norm")
+FIELDS = (
+    "name",
+    "is_enabled",
+    "num_slots",
+    "context_len",
+    *MACHINE_FIELDS,
     "chat_template",
     "special_tokens",
-    "pooling",
-    "vector_norm",
+    *VECTOR_FIELDS,
     "adapters",
     "aliases",
     "tags",

@@ -156,14 +156,21 @@ def config_of_file(
         gpu_layers=settings.GPU_LAYERS,
         kv_layout=settings.ENGINE_KV,
     )
+    return config_added(config, actor=actor, address=address, file=str(file))
+
+
+def config_added(
+    config: ModelConfig, *, actor: User | None, address: str | None, **computed_by: str
+) -> ModelConfig:
+    """`config`, which is new, with an audit event that says what computes it."""
     audit_record(
         action=AuditAction.MODEL_CONFIG_ADDED,
         actor=actor,
         target=config,
         address=address,
-        name=name,
-        file=str(file),
+        name=config.name,
         wanted=config.wanted,
+        **computed_by,
     )
     return config
 

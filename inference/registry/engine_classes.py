@@ -9,10 +9,8 @@ from django.conf import settings
 from django.db import transaction
 
 from inference.models import ModelConfig
-from inference.registry.config_services import model_config_add, name_check
+from inference.registry.config_services import config_added, model_config_add, name_check
 from inference.registry.upstreams import ENGINE_CLASS as UPSTREAM
-from llamaweb.accounts.models import AuditAction
-from llamaweb.accounts.services import audit_record
 from llamaweb.lib.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -76,13 +74,4 @@ def engine_model_add(
             num_slots=settings.ENGINE_SLOTS,
             threads=settings.ENGINE_THREADS,
         )
-        audit_record(
-            action=AuditAction.MODEL_CONFIG_ADDED,
-            actor=actor,
-            target=config,
-            address=address,
-            name=name,
-            engine_class=engine_class,
-            wanted=config.wanted,
-        )
-    return config
+        return config_added(config, actor=actor, address=address, engine_class=engine_class)

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from inference.models import ModelConfig
 from inference.registry.chat_checks import dialect_check
-from inference.registry.config_services import name_check
+from inference.registry.config_services import config_added, name_check
 from inference.upstream_models import REMOTE_MODEL_LEN, URL_LEN, Upstream
 from llamaweb.accounts.models import AuditAction
 from llamaweb.accounts.services import audit_record
@@ -116,16 +116,8 @@ def upstream_add(
         )
         upstream.config = config
         upstream.save(force_insert=True)
-        audit_record(
-            action=AuditAction.MODEL_CONFIG_ADDED,
-            actor=actor,
-            target=config,
-            address=address,
-            name=name,
-            upstream=origin_of(upstream.url),
-            wanted=config.wanted,
-        )
-    return config
+        origin = origin_of(upstream.url)
+        return config_added(config, actor=actor, address=address, upstream=origin)
 
 
 def upstream_change(
