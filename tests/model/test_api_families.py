@@ -14,8 +14,8 @@ from tests.edge.cases.said import Ask, Tool
 from tests.edge.cases.table import each
 from tests.edge.conftest import as_alice, fake  # noqa: F401
 from tests.fakes.inference_api import FakeInference
-from tests.fakes.worked import Worked
-from tests.model.conftest import EXACT_ROWS, starter_spec
+from tests.model.conftest import starter_spec
+from tests.model.served import exact_worker, serve_by
 from tests.worker.conftest import Bench
 
 pytestmark = pytest.mark.model
@@ -33,25 +33,14 @@ CITY = {
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     """A worker with the starter model."""
-    made = Bench()
-    made.start(
-        engine_class="llama",
-        model_path=starter_spec().model_path,
-        threads=1,
-        context_len=CONTEXT,
-        flash_attention="on",
-        batch_len=EXACT_ROWS,
-        ubatch_len=EXACT_ROWS,
-    )
-    yield made
-    made.stop()
+    with exact_worker(starter_spec().model_path, CONTEXT) as made:
+        yield made
 
 
 @pytest.fixture
 def served(bench: Bench, fake: FakeInference) -> FakeInference:  # noqa: F811
     """A server of that worker."""
-    fake.script = Worked(bench).script
-    fake.max_context = CONTEXT
+    serve_by(bench, fake, CONTEXT)
     return fake
 
 

@@ -13,9 +13,8 @@ from inference.registry.gguf.process import read_header
 from tests.edge.conftest import as_alice, fake  # noqa: F401
 from tests.edge.wire import TEXT, Wire
 from tests.fakes.inference_api import FakeInference
-from tests.fakes.worked import Worked
 from tests.fim import MARKS, find_fim
-from tests.model.conftest import EXACT_ROWS
+from tests.model.served import exact_worker, serve_by
 from tests.worker.conftest import Bench
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(120)]
@@ -29,25 +28,14 @@ GREEDY = {"temperature": 0, "n_predict": 8}
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     """A worker with the model that has marks."""
-    made = Bench()
-    made.start(
-        engine_class="llama",
-        model_path=str(find_fim()),
-        threads=1,
-        context_len=CONTEXT_LEN,
-        flash_attention="on",
-        batch_len=EXACT_ROWS,
-        ubatch_len=EXACT_ROWS,
-    )
-    yield made
-    made.stop()
+    with exact_worker(str(find_fim()), CONTEXT_LEN) as made:
+        yield made
 
 
 @pytest.fixture
 def wire(bench: Bench, fake: FakeInference) -> Wire:  # noqa: F811
     """A client whose requests that worker answers."""
-    fake.script = Worked(bench).script
-    fake.max_context = CONTEXT_LEN
+    serve_by(bench, fake, CONTEXT_LEN)
     return Wire()
 
 

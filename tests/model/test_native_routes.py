@@ -10,13 +10,14 @@ import pytest
 from tests.edge.conftest import as_alice, fake  # noqa: F401
 from tests.edge.wire import HELLO, TEXT, Wire
 from tests.fakes.inference_api import FakeInference
-from tests.fakes.worked import Worked
-from tests.model.conftest import EXACT_ROWS, starter_spec
+from tests.model.conftest import starter_spec
+from tests.model.served import exact_worker, serve_by
 from tests.worker.conftest import Bench
 
 pytestmark = pytest.mark.model
 
 PATH = "/completion"
+CONTEXT_LEN = 512
 PROMPT = "The quick brown fox"
 GREEDY = {"temperature": 0, "n_predict": 12}
 
@@ -24,25 +25,14 @@ GREEDY = {"temperature": 0, "n_predict": 12}
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     """A worker with the starter model."""
-    made = Bench()
-    made.start(
-        engine_class="llama",
-        model_path=starter_spec().model_path,
-        threads=1,
-        context_len=512,
-        flash_attention="on",
-        batch_len=EXACT_ROWS,
-        ubatch_len=EXACT_ROWS,
-    )
-    yield made
-    made.stop()
+    with exact_worker(starter_spec().model_path, CONTEXT_LEN) as made:
+        yield made
 
 
 @pytest.fixture
 def wire(bench: Bench, fake: FakeInference) -> Wire:  # noqa: F811
     """A client whose requests that worker answers."""
-    fake.script = Worked(bench).script
-    fake.max_context = 512
+    serve_by(bench, fake, CONTEXT_LEN)
     return Wire()
 
 

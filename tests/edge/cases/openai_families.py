@@ -74,19 +74,11 @@ class ChatFamily(Family):
         return Stream(streamed.data, streamed.text, reply)
 
 
-class TextFamily(Family):
-    """POST /v1/completions."""
+class PromptFamily(Family):
+    """Takes a text, and no chat."""
 
-    name = "text"
-    path = "/v1/completions"
     prompt = "prompt"
     schema = "json_schema"
-    nullable = ("top_p", "tools", "tool_choice", "logprobs", "echo", "suffix", "stream_options")
-
-    def body(self, ask: Ask, *, stream: bool = False) -> dict[str, Any]:
-        """With its usage, streamed as well."""
-        body = super().body(ask, stream=stream)
-        return {**body, "stream_options": {"include_usage": True}} if stream else body
 
     def said(self, ask: Ask) -> Any:
         """See `Family.said`."""
@@ -96,6 +88,19 @@ class TextFamily(Family):
     def in_form(self, body: dict[str, Any], schema: Mapping[str, Any]) -> None:
         """See `Family.in_form`."""
         body["json_schema"] = schema
+
+
+class TextFamily(PromptFamily):
+    """POST /v1/completions."""
+
+    name = "text"
+    path = "/v1/completions"
+    nullable = ("top_p", "tools", "tool_choice", "logprobs", "echo", "suffix", "stream_options")
+
+    def body(self, ask: Ask, *, stream: bool = False) -> dict[str, Any]:
+        """With its usage, streamed as well."""
+        body = super().body(ask, stream=stream)
+        return {**body, "stream_options": {"include_usage": True}} if stream else body
 
     def reply(self, body: Any) -> Reply:
         """See `Family.reply`."""
@@ -116,25 +121,14 @@ class TextFamily(Family):
         )
 
 
-class NativeFamily(Family):
+class NativeFamily(PromptFamily):
     """POST /completion."""
 
     name = "native"
     path = "/completion"
-    prompt = "prompt"
     length = "n_predict"
-    schema = "json_schema"
     nullable = ("top_p", "tools", "tool_choice", "n_probs", "samplers", "response_fields")
     stops: ClassVar = {"eos": "stop", "word": "stop", "limit": "length"}
-
-    def said(self, ask: Ask) -> Any:
-        """See `Family.said`."""
-        assert ask.messages is None
-        return ask.text
-
-    def in_form(self, body: dict[str, Any], schema: Mapping[str, Any]) -> None:
-        """See `Family.in_form`."""
-        body["json_schema"] = schema
 
     def reply(self, body: Any) -> Reply:
         """See `Family.reply`."""
