@@ -16,6 +16,7 @@ from inference.models import ModelConfig
 from inference.registry.config_checks import is_context_cut
 from inference.registry.memory import PartName
 from inference.registry.memory_plan import config_facts, model_estimate
+from inference.supervisor.budget import placed_estimate
 from llamaweb.lib.ram import read_ram
 
 WATCHED = (
@@ -60,10 +61,7 @@ def _field(name: str) -> Any:
 
 def memory_lines(config: ModelConfig, changes: Mapping[str, Any] | None = None) -> list[str]:
     """The sum and what it is made of, what there is, and what is noticed; none if nobody knows."""
-    found = model_estimate(config, changes)
-    place = gpus_told().place() if found is not None and found.device_bytes else "gpu"
-    if place == "nowhere":  # llama.cpp computes all of it on the CPU then
-        found = model_estimate(config, {**(changes or {}), "gpu_layers": 0})
+    found, place = placed_estimate(config, gpus_told, changes)
     if found is None:
         return []
     on_gpu = 0 if place == "host" else found.device_bytes

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
 from inference.models import ModelConfig
 from inference.registry import upstreams
+from inference.registry.memory import Estimate
 from inference.registry.memory_plan import model_estimate
-from inference.supervisor.gpus import Gpus, unasked
+from inference.supervisor.gpus import Gpus, Place, unasked
 from inference.supervisor.placement import Room
 from llamaweb.lib.ram import Ram, read_ram
 
@@ -62,11 +64,19 @@ def read_need(config: ModelConfig, gpus: Gpus = unasked) -> Need:
     return Need(size, size)
 
 
-def _need(config: ModelConfig, gpus: Gpus) -> Need | None:
-    found = model_estimate(config)
-    place = gpus.place() if found is not None and found.device_bytes else "gpu"
+def placed_estimate(
+    config: ModelConfig, gpus: Callable[[], Gpus], changes: Mapping[str, Any] | None = None
+) -> tuple[Estimate | None, Place]:
+    """What it will need here, and where what is for GPUs lies; these are asked for only then."""
+    found = model_estimate(config, changes)
+    place = gpus().place() if found is not None and found.device_bytes else "gpu"
     if place == "nowhere":  # llama.cpp computes all of it on the CPU then
-        found = model_estimate(config, {"gpu_layers": 0})
+        found = model_estimate(config, {**(changes or {}), "gpu_layers": 0})
+    return found, place
+
+
+def _need(config: ModelConfig, gpus: Gpus) -> Need | None:
+    found, place = placed_estimate(config, lambda: gpus)
     if found is None:
         return None
     shared = found.device_bytes if place == "host" else 0

@@ -248,7 +248,7 @@ def test_a_budget_counts_full_prompt_caches_and_a_guess_does_not(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = Estimate((Part("weights", 700), Part("cache", 300)), 1)
-    monkeypatch.setattr("inference.supervisor.budget.model_estimate", lambda _config: found)
+    monkeypatch.setattr("inference.supervisor.budget.model_estimate", lambda *_: found)
     assert read_need(ModelConfig()) == Need(1000, 700)
     settings.ENGINE_MEMORY_MIB = 1
     assert read_need(ModelConfig()) == Need(1000, 1000)

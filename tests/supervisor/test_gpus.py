@@ -123,7 +123,7 @@ def test_nothing_is_asked_before_a_model_wants_a_gpu(
     assert read_room([], driver.gpus).gpu_limits is None
     monkeypatch.setattr(
         "inference.supervisor.budget.model_estimate",
-        lambda _config: Estimate((Part("weights", MIB),), 1),
+        lambda *_: Estimate((Part("weights", MIB),), 1),
     )
     assert read_need(config, driver.gpus) == Need(MIB, MIB)
     driver.gpus.look(is_used=False)
