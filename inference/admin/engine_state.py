@@ -71,9 +71,8 @@ def model_state(
 ) -> dict[str, Any]:
     """One model with what `statuses` say of its engines; owners of waiting requests by their keys,
     see `name_owners`."""
-    engines = [s for s in statuses if s.engine_id != SUPERVISOR_ID and s.state != "stopped"]
-    told = [s for s in statuses if s.engine_id == SUPERVISOR_ID and not s.is_silent]
-    shown = [_engine(status) for status in engines]
+    engines, told = _apart(statuses)
+    heard = heard_state(config, statuses)
     return {
         "id": config.pk,
         "name": config.name,
@@ -81,12 +80,11 @@ def model_state(
         "is_enabled": config.is_enabled,
         "wanted": config.wanted if config.is_enabled else "disabled",
         "is_pinned": config.is_pinned,
-        "state": _state(config, engines, told),
-        "load_progress": _load_progress(engines),
+        **heard,
         "reason": _reason([*engines, *told]),
         "log": _log(engines, told),
         "measured": measurement_lines(config),
-        "memory": use_line(config, max((int(e["memory_bytes"]) for e in shown), default=0)),
+        "memory": use_line(config, used_bytes(heard["engines"])),
         "may": {
             "load": can_load(config),
             "on_demand": can_wait(config),
@@ -96,9 +94,32 @@ def model_state(
             "pin": not config.is_pinned,
             "unpin": config.is_pinned,
         },
-        "engines": shown,
         "queue": None if load is None else _queue(load),
     }
+
+
+def heard_state(config: ModelConfig, statuses: tuple[EngineStatus, ...]) -> dict[str, Any]:
+    """What of it changes with each heartbeat: the state, the progress, the engines."""
+    engines, told = _apart(statuses)
+    return {
+        "state": _state(config, engines, told),
+        "load_progress": _load_progress(engines),
+        "engines": [_engine(status) for status in engines],
+    }
+
+
+def used_bytes(shown: list[dict[str, Any]]) -> int:
+    """The memory of the engine that takes the most; 0 without one."""
+    return max((int(engine["memory_bytes"]) for engine in shown), default=0)
+
+
+def _apart(
+    statuses: tuple[EngineStatus, ...],
+) -> tuple[list[EngineStatus], list[EngineStatus]]:
+    """The engines that haven't ended, and what the supervisor tells."""
+    engines = [s for s in statuses if s.engine_id != SUPERVISOR_ID and s.state != "stopped"]
+    told = [s for s in statuses if s.engine_id == SUPERVISOR_ID and not s.is_silent]
+    return engines, told
 
 
 def _load_progress(engines: list[EngineStatus]) -> float | None:

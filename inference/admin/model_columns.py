@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from inference import bus
-from inference.admin.engine_state import model_state, state_words
+from inference.admin.engine_state import heard_state, state_words, used_bytes
 from inference.model_choices import Capability, capabilities_of
 from inference.models import ModelConfig
 from inference.queues.contract import EngineStatus
@@ -96,15 +96,14 @@ def _stand(
     config: ModelConfig, statuses: tuple[EngineStatus, ...], words: dict[str, str]
 ) -> dict[str, Any]:
     """`state` as the live page has it, the rest in words."""
-    told = model_state(config, statuses, None)
-    is_off = told["wanted"] == "disabled" and told["state"] == "not_loaded"
-    state = "disabled" if is_off else told["state"]
-    share = told["load_progress"]
+    heard = heard_state(config, statuses)
+    is_off = not config.is_enabled and heard["state"] == "not_loaded"
+    state = "disabled" if is_off else heard["state"]
+    share = heard["load_progress"]
     percent = "" if share is None else f" {int(100 * share)} %"
-    used = max((int(engine["memory_bytes"]) for engine in told["engines"]), default=0)
     return {
         "id": config.pk,
         "state": state,
         "words": words[state] + percent,
-        "memory": memory_words(config, used),
+        "memory": memory_words(config, used_bytes(heard["engines"])),
     }
