@@ -24,7 +24,7 @@ from inference.registry.memory import Serving
 from inference.registry.selectors import SERVED, in_order
 from inference.supervisor.budget import GPU_PROCESS_BYTES, Need, read_need, read_room
 from inference.supervisor.gpus import Gpus, told, unasked
-from inference.supervisor.placement import Room
+from inference.supervisor.placement import Room, gpu_lefts
 from llamaweb.lib.errors import UnavailableError
 
 MAX_ASKED = 20  # models whose heartbeats are looked at
@@ -96,13 +96,9 @@ def _gpu_rest(room: Room, needs: Sequence[Need]) -> int | None:
     """Of all GPUs together: new models are laid over all of them."""
     if room.gpu_limits is None:
         return None
-    fixed = [need.gpu for need in needs if not need.is_spread]
-    rests = (
-        limit - sum(one[index] for one in fixed if index < len(one)) - GPU_PROCESS_BYTES
-        for index, limit in enumerate(room.gpu_limits)
-    )
+    lefts = gpu_lefts(room.gpu_limits, [need.gpu for need in needs if not need.is_spread])
     spread = sum(sum(need.gpu) for need in needs if need.is_spread)
-    return max(0, sum(max(0, rest) for rest in rests) - spread)
+    return max(0, sum(max(0, left - GPU_PROCESS_BYTES) for left in lefts) - spread)
 
 
 def repo_rows(repo: HubRepo, left: Left) -> list[dict[str, Any]]:

@@ -327,8 +327,7 @@ class _Planner:
         those that are spread and off will lie where there is room."""
         limits = self._room.gpu_limits or ()
         spread = [other for other in staying if other.is_spread and other.state == "off"]
-        fixed = [other for other in staying if other not in spread]
-        lefts = [max(0, n - sum(map(_on_gpu(i), fixed))) for i, n in enumerate(limits)]
+        lefts = gpu_lefts(limits, [other.gpu_bytes for other in staying if other not in spread])
         if not model.is_spread:
             yield from zip(model.gpu_bytes, lefts, strict=False)
         if limits:
@@ -377,6 +376,12 @@ class _Planner:
         """Who has what is waited for; if some leave already, only they."""
         leaving = [m for m in self._leaving if has(m)]
         return holders(leaving or [m for m in self._held if has(m)], self._leaving)
+
+
+def gpu_lefts(limits: Sequence[int], fixed: Sequence[tuple[int, ...]]) -> list[int]:
+    """What is left of each GPU beside those that lie there."""
+    used = (sum(one[index] for one in fixed if index < len(one)) for index in range(len(limits)))
+    return [max(0, limit - taken) for limit, taken in zip(limits, used, strict=True)]
 
 
 def _host(model: Model) -> int:
