@@ -6,8 +6,6 @@ import functools
 import json
 from typing import Any, Final
 
-from django.test import AsyncClient
-
 from tests.edge.cases.family import Family
 from tests.edge.cases.openai_families import ChatFamily, NativeFamily, TextFamily
 from tests.edge.cases.other_families import (
@@ -17,6 +15,8 @@ from tests.edge.cases.other_families import (
     ResponsesFamily,
 )
 from tests.edge.cases.said import Ask, Refusal, Reply, Stream
+from tests.edge.responses.events import read
+from tests.edge.wire import Wire
 
 FAMILIES: Final[tuple[Family, ...]] = (
     ChatFamily(),
@@ -32,12 +32,12 @@ BY_NAME: Final = {family.name: family for family in FAMILIES}
 
 async def post(path: str, data: bytes) -> Any:
     """The response itself."""
-    return await _client().post(path, data=data, content_type="application/json")
+    return await _wire().raw(path, data)
 
 
 @functools.cache  # its first request costs more than all that follow
-def _client() -> AsyncClient:
-    return AsyncClient(raise_request_exception=False)
+def _wire() -> Wire:
+    return Wire()
 
 
 async def send(path: str, body: Any) -> tuple[int, Any]:
@@ -47,12 +47,12 @@ async def send(path: str, body: Any) -> tuple[int, Any]:
     return response.status_code, json.loads(response.content)
 
 
-async def stream(family: Family, body: Any) -> Stream:
-    """A 200 that is a stream, whatever comes in it."""
-    response = await post(family.path, json.dumps({**body, "stream": True}).encode())
+async def stream(family: Family, body: Any, path: str = "") -> Stream:
+    """A 200 that is a stream, whatever comes in it; `path`: where it isn't the family's own."""
+    response = await post(path or family.path, json.dumps({**body, "stream": True}).encode())
     assert response.status_code == 200, response.content
     assert response["Content-Type"].startswith(family.content_type)
-    return family.read(b"".join([part async for part in response.streaming_content]))
+    return family.read(await read(response))
 
 
 async def whole(family: Family, body: Any) -> Reply:

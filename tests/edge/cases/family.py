@@ -24,10 +24,13 @@ class Family(ABC):
     tool_schema: ClassVar[str] = "tools[{}].function.parameters"
     nullable: ClassVar[Sequence[str]] = ()  # more fields that may be null
     always: ClassVar[Mapping[str, Any]] = {}
+    streamed: ClassVar[Mapping[str, Any]] = {}  # more fields of a request for a stream
 
     def body(self, ask: Ask, *, stream: bool = False) -> dict[str, Any]:
         """A request, picked greedily."""
         body: dict[str, Any] = {**self.always, "stream": stream}
+        if stream:
+            body |= self.streamed
         body[self.prompt] = self.said(ask)
         put(body, self.temperature, 0)
         for path, value in ((self.length, ask.length), (self.stop, ask.stop)):

@@ -17,11 +17,7 @@ class ChatFamily(Family):
     path = "/v1/chat/completions"
     schema = "response_format.json_schema.schema"
     nullable = ("top_p", "tools", "tool_choice", "response_format", "logit_bias", "stream_options")
-
-    def body(self, ask: Ask, *, stream: bool = False) -> dict[str, Any]:
-        """With its usage, streamed as well."""
-        body = super().body(ask, stream=stream)
-        return {**body, "stream_options": {"include_usage": True}} if stream else body
+    streamed: ClassVar = {"stream_options": {"include_usage": True}}
 
     def said(self, ask: Ask) -> Any:
         """See `Family.said`."""
@@ -96,11 +92,7 @@ class TextFamily(PromptFamily):
     name = "text"
     path = "/v1/completions"
     nullable = ("top_p", "tools", "tool_choice", "logprobs", "echo", "suffix", "stream_options")
-
-    def body(self, ask: Ask, *, stream: bool = False) -> dict[str, Any]:
-        """With its usage, streamed as well."""
-        body = super().body(ask, stream=stream)
-        return {**body, "stream_options": {"include_usage": True}} if stream else body
+    streamed: ClassVar = ChatFamily.streamed
 
     def reply(self, body: Any) -> Reply:
         """See `Family.reply`."""

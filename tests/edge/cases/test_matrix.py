@@ -13,6 +13,7 @@ from inference.protocol.events import Event, Failed, Started
 from inference.protocol.requests import EngineRequest, GenerateRequest
 from llamaweb.lib.errors import BusyError
 from llamaweb.reference.document import api_document
+from tests.edge.cases import families
 from tests.edge.cases.families import post, send
 from tests.edge.cases.routes import OTHERS, ROUTES, Route
 from tests.edge.cases.said import Refusal, Stream
@@ -60,16 +61,7 @@ def body_of(route: Route, stream: bool, more: Mapping[str, Any] | None = None) -
 async def streamed(route: Route) -> Stream:
     """What comes in a stream of the request."""
     assert route.family is not None
-    body = json.dumps({**route.body, **_with_usage(route)}).encode()
-    response = await post(route.path, body)
-    assert response.status_code == 200, response.content
-    assert response["Content-Type"].startswith(route.family.content_type)
-    return route.family.read(b"".join([part async for part in response.streaming_content]))
-
-
-def _with_usage(route: Route) -> dict[str, Any]:
-    has_option = route.family is not None and route.family.name in ("chat", "text")
-    return {"stream": True, **({"stream_options": {"include_usage": True}} if has_option else {})}
+    return await families.stream(route.family, {**route.body, **route.family.streamed}, route.path)
 
 
 async def refusal(
