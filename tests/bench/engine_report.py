@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from tests.bench.figures import Spread, spread
+from tests.bench.headline import provisional
 from tests.bench.models import MODELS
 from tests.bench.peer_side import family_of, pick
 from tests.bench.report import UNITS
@@ -70,13 +71,9 @@ def _each(values: Iterable[str]) -> str:
 
 
 def _warnings(records: Sequence[Record]) -> str:
-    notes = []
-    if len(records) < MIN_ROUNDS:
-        notes.append(f"{len(records)} of the {MIN_ROUNDS} rounds that a comparison needs")
-    load = statistics.median(load for record in records for load in record.round.load)
-    if load > records[0].threads + QUIET_EXTRA_LOAD:
-        notes.append("the machine wasn't quiet")
-    return f"**Provisional: {'; '.join(notes)}.**" if notes else ""
+    load = [load for record in records for load in record.round.load]
+    quiet_load = records[0].threads + QUIET_EXTRA_LOAD
+    return provisional(len(records), load, min_rounds=MIN_ROUNDS, quiet_load=quiet_load)
 
 
 def _tried(record: Record) -> str:

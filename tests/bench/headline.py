@@ -19,18 +19,19 @@ def headline(
 ) -> str:
     """The facts and the load of the machine, and a warning where `min_rounds` weren't run or the
     load was above `quiet_load`."""
-    of = spread(load)
-    rows = [*facts.items(), ("rounds", str(rounds))]
-    rows.append(("load of the machine", f"{of.median:.1f} ({of.least:.1f}..{of.most:.1f})"))
+    rows = [*facts.items(), ("rounds", str(rounds)), ("load of the machine", shown(load, 1))]
+    warning = provisional(rounds, load, min_rounds=min_rounds, quiet_load=quiet_load)
+    return "\n\n".join(filter(None, (table(["", ""], rows), warning)))
+
+
+def provisional(rounds: int, load: Sequence[float], *, min_rounds: int, quiet_load: float) -> str:
+    """Why the figures may not count; "" if they do."""
     notes = []
     if rounds < min_rounds:
         notes.append(f"{rounds} of the {min_rounds} rounds that a comparison needs")
     if statistics.median(load) > quiet_load:
         notes.append("the machine wasn't quiet")
-    said = [table(["", ""], [list(row) for row in rows])]
-    if notes:
-        said.append(f"**Provisional: {'; '.join(notes)}.**")
-    return "\n\n".join(said)
+    return f"**Provisional: {'; '.join(notes)}.**" if notes else ""
 
 
 def shown(values: Sequence[float], digits: int) -> str:

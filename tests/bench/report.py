@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from tests.bench.figures import HIGHER_IS_BETTER, SHOWN, ratios, spread
+from tests.bench.headline import provisional
 from tests.bench.machine import facts
 from tests.bench.rounds import Key, Run
 from tests.bench.sides import ENGINE, PRODUCT
@@ -31,12 +32,8 @@ def _facts(run: Run) -> str:
 
 
 def _warnings(run: Run) -> str:
-    notes = []
-    if run.plan.rounds < MIN_ROUNDS:
-        notes.append(f"{run.plan.rounds} of the {MIN_ROUNDS} rounds that a comparison needs")
-    if statistics.median(run.load) > QUIET_LOAD:
-        notes.append("the machine wasn't quiet")
-    return f"**Provisional: {'; '.join(notes)}.**" if notes else ""
+    rounds, load = run.plan.rounds, run.load
+    return provisional(rounds, load, min_rounds=MIN_ROUNDS, quiet_load=QUIET_LOAD)
 
 
 def _figures(run: Run) -> str:
