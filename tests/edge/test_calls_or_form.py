@@ -13,9 +13,8 @@ import pytest
 from inference.text.chat_template import CHATML_TEMPLATE
 from tests.edge.wire import CHAT, Wire
 from tests.fakes.inference_api import FakeInference
-from tests.fakes.mock_model import MockModel
+from tests.fakes.mock_model import HERMES, MockModel
 
-HERMES = CHATML_TEMPLATE + "{# <think> <tool_call> #}"  # names the family, as a comment
 LLAMA = CHATML_TEMPLATE + "{# <|python_tag|> <|start_header_id|> #}"
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": CITY}}

@@ -19,8 +19,11 @@ from inference.protocol.results import CountResult
 from inference.protocol.spec import EngineSpec, MockSpec
 from inference.queues.contract import Position, Read
 from inference.text.answer.reader import AnswerReader
+from inference.text.chat_template import CHATML_TEMPLATE
 
 MAX_STEPS = 20_000
+# Of a model that thinks and calls tools: a comment names the family, the mock says what it's told.
+HERMES = CHATML_TEMPLATE + "{# <think> <tool_call> #}"
 
 
 class MockModel:

@@ -19,11 +19,10 @@ from inference.protocol.requests import (
 )
 from inference.text.answer.reader import AnswerReader, call_ids
 from inference.text.chat_template import CHATML_TEMPLATE
+from tests.fakes.mock_model import HERMES
 from tests.worker.conftest import MODEL, Bench, generate
 from tests.worker.test_resume import Deaf
 
-# What tells the family, as a comment: the mock writes whatever its script says.
-HERMES = CHATML_TEMPLATE + "{# <think> <tool_call> #}"
 OPENED = HERMES + "{{ '<think>\n' }}"  # the template opens the reasoning itself
 REPLY = (
     "<think>\nNaïve 漢字 first.\n</think>\n\nI look 😺. "

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from inference.text.chat_template import CHATML_TEMPLATE
 from tests.edge.anthropic.wire import Client
 from tests.fakes.inference_api import FakeInference
-from tests.fakes.mock_model import MockModel
+from tests.fakes.mock_model import HERMES, MockModel
 
-HERMES = CHATML_TEMPLATE + "{# <think> <tool_call> #}"  # names the family, as a comment
 THINKS = HERMES + "{% if add_generation_prompt and enable_thinking %}{{ '<think>\n' }}{% endif %}"
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS = [{"name": "clock", "input_schema": {}}, {"name": "weather", "input_schema": CITY}]

@@ -9,9 +9,8 @@ import pytest
 
 from inference.text.chat_template import CHATML_TEMPLATE
 from tests.fakes.inference_api import FakeInference
-from tests.fakes.mock_model import MockModel
+from tests.fakes.mock_model import HERMES, MockModel
 
-HERMES = CHATML_TEMPLATE + "{# <think> <tool_call> #}"  # names the family, as a comment
 CALLS_ONLY = CHATML_TEMPLATE + "{# <tool_call> #}"  # nothing may stand in front of a forced call
 
 Models = Callable[..., MockModel]

@@ -16,12 +16,11 @@ from django.test import AsyncClient
 from inference.protocol.events import CallRef, Delta, Event
 from inference.protocol.requests import ChatPrompt, EngineRequest, GenerateRequest
 from inference.queues.contract import Position, Read
-from tests.edge.anthropic.test_reported_cases import HERMES
 from tests.edge.clients.reading import READERS, Said, vectors
 from tests.edge.clients.recorded import Recorded, recorded
 from tests.edge.events import STARTED, USAGE, delta, finished
 from tests.fakes.inference_api import FakeInference
-from tests.fakes.mock_model import MockModel
+from tests.fakes.mock_model import HERMES, MockModel
 
 REQUESTS = tuple(recorded())
 ANSWERED = [asked for asked in REQUESTS if asked.route in READERS]
