@@ -25,8 +25,8 @@ class Standing(NamedTuple):
 def standings_lost(asked: Collection[Standing]) -> set[Standing]:
     """Those whose key is revoked, expired or not for the model any more, whose user is inactive or
     gone, or who may not use the model."""
-    users = _active({one.user_id for one in asked})
-    keys = _keys({one.key_id for one in asked if one.key_id})
+    users = active_users({one.user_id for one in asked})
+    keys = living_keys({one.key_id for one in asked if one.key_id})
     models = _models({one.model for one in asked}, users)
     return {one for one in asked if not _stands(one, users, keys, models)}
 
@@ -45,12 +45,13 @@ def _stands(
     return owner_id == one.user_id and (not only or one.model in only)
 
 
-def _active(user_ids: Collection[int]) -> set[int]:
+def active_users(user_ids: Collection[int]) -> set[int]:
+    """Those of the users who may sign in."""
     found = get_user_model().objects.filter(pk__in=user_ids, is_active=True)
     return set(found.values_list("pk", flat=True))
 
 
-def _keys(key_ids: Collection[int]) -> dict[int, tuple[int, list[str]]]:
+def living_keys(key_ids: Collection[int]) -> dict[int, tuple[int, list[str]]]:
     """Owner and models of the living ones."""
     if not key_ids:
         return {}

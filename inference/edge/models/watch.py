@@ -12,7 +12,7 @@ import logging
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from django.conf import settings
 from django.db import connections
@@ -43,6 +43,9 @@ MAX_OF_USER: Final = 8  # of these
 KEPT: Final = 8  # of these, for administrators: others take no more than the rest
 MAX_WAITING: Final = 1024  # events, for a listener that doesn't read
 
+# What happened between two looks, by what was seen at each.
+Found: TypeAlias = dict[tuple[Sight, Sight], tuple[dict[str, Any], ...]]
+
 log = logging.getLogger(__name__)
 
 
@@ -55,10 +58,13 @@ class Listener:
         self.items: asyncio.Queue[dict[str, Any] | LlamawebError] = asyncio.Queue()
         self._told = sight
 
-    def follow(self, before: Look, now: Look) -> None:
+    def follow(self, before: Look, now: Look, found: Found) -> None:
         """Tell what happened between two looks. What came into sight is as if it had appeared,
-        what went out of it as if it were gone."""
-        for event in events_between(before.of(self._told), now.of(self.sight)):
+        what went out of it as if it were gone. `found`: between the same looks, for others."""
+        seen = (self._told, self.sight)
+        if seen not in found:
+            found[seen] = tuple(events_between(before.of(self._told), now.of(self.sight)))
+        for event in found[seen]:
             self.tell(event)
         self._told = self.sight
 
@@ -124,14 +130,13 @@ class ModelWatch:
 
     def _check_room(self, caller: Caller, sight: Sight) -> None:
         users = [listener.caller.user_id for listener in self._listeners]
-        num_own = users.count(caller.user_id)
+        is_own = users.count(caller.user_id) >= MAX_OF_USER
         num_others = sum(listener.sight is not None for listener in self._listeners)
         is_kept = sight is not None and num_others >= MAX_LISTENERS - KEPT
-        if num_own >= MAX_OF_USER or len(users) >= MAX_LISTENERS or is_kept:
-            who = "of this user " if num_own >= MAX_OF_USER else ""
-            most = MAX_OF_USER if num_own >= MAX_OF_USER else len(users)
+        if is_own or len(users) >= MAX_LISTENERS or is_kept:
+            who = f"{MAX_OF_USER} clients of this user" if is_own else f"{len(users)} clients"
             raise BusyError(
-                f"{most} clients {who}follow the models already",
+                f"{who} follow the models already",
                 reason="listeners",
                 retry_after_s=10.0,
             )
@@ -163,8 +168,9 @@ class ModelWatch:
                 log.exception("models can't be followed")
             else:
                 if before is not None:
+                    found: Found = {}
                     for listener in self._listeners:
-                        listener.follow(before, now)
+                        listener.follow(before, now, found)
                 before, last_event, wait_s = now, rows.last_event, LOOK_S
                 self._looked.set()
             num_looks += 1
