@@ -160,10 +160,7 @@ def _thoughts(
 
 def _is_off(request: GenerateRequest) -> bool:
     """Whether the template was told that the model isn't to think."""
-    prompt = request.prompt
-    kwargs = prompt.template_kwargs_json if isinstance(prompt, ChatPrompt) else None
-    variables = json.loads(kwargs) if kwargs else {}
-    return isinstance(variables, dict) and variables.get("enable_thinking") is False
+    return isinstance(request.prompt, ChatPrompt) and request.prompt.is_thinking_off
 
 
 def _binding(request: GenerateRequest) -> Grammar | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -66,6 +67,12 @@ class ChatPrompt:
     continue_reasoning: bool = False
     continue_either: bool = False
     public_kwargs_json: str | None = None
+
+    @property
+    def is_thinking_off(self) -> bool:
+        """Whether the template is told that the model isn't to think."""
+        variables = json.loads(self.template_kwargs_json or "{}")
+        return isinstance(variables, dict) and variables.get("enable_thinking") is False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -101,7 +100,7 @@ def chat_prompt(body: ChatCompletionIn, context: SubmitContext, offer: Offer) ->
         continue_either=thinks_on and body.continue_final_message is True,
     )
     prompt = context.chat.fill(prompt)
-    if not thinks_on or not _is_thinking_off(prompt):
+    if not thinks_on or not prompt.is_thinking_off:
         return prompt
     if not prompt.continue_either:
         raise InvalidError(
@@ -151,8 +150,8 @@ def _requests(
     count = per_prompt * len(prompts)
     asked = asked_of(body, context, sampling, answer)
     options = replace(options, count=count, per_prompt=per_prompt)
-    mine = [replace(options, index=index) for index in range(count)]
-    mine[1:] = [replace(each, places=()) for each in mine[1:]]  # once is enough
+    once = options.places  # of the first one is enough
+    mine = [replace(options, index=i, places=() if i else once) for i in range(count)]
     if isinstance(body, CompletionIn) and body.echo:
         mine = [replace(o, echo=_shown(prompts[o.index // per_prompt])) for o in mine]
     return generations_of(
@@ -212,11 +211,6 @@ def _thinks_on(body: ChatCompletionIn, last: Message) -> bool:
             )
         return True
     return wanted is True and bool(last.reasoning.strip()) and not last.content
-
-
-def _is_thinking_off(prompt: ChatPrompt) -> bool:
-    variables = json.loads(prompt.template_kwargs_json or "{}")
-    return variables.get("enable_thinking") is False
 
 
 def _texts(body: CompletionIn) -> list[Prompt]:
