@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from inference.edge.steps import Begin, Piece, Prefill, Step
+from inference.edge.steps import Begin, End, Piece, Prefill, Step
 from inference.protocol.events import Timings, TokenLogprobs, TokenProb, Usage
 
 Body: TypeAlias = dict[str, Any]
@@ -42,25 +42,31 @@ def timings_body(usage: Usage, timings: Timings) -> Body:
 
 
 class TokenTimes:
-    """The `timings` of a generation's pieces, where they are wanted."""
+    """How far a generation is; `timings` of its pieces, where they are wanted. `num_tokens`: so
+    far."""
 
     def __init__(self) -> None:
         self._begin = Begin()
-        self._num_tokens = 0
+        self.num_tokens = 0
+
+    @property
+    def prompt_len(self) -> int:
+        """Tokens of the prompt, 0 before they are known."""
+        return self._begin.prompt_tokens
 
     def see(self, step: Step) -> None:
         """Count what a step says, before its chunk is made."""
         if isinstance(step, Begin):
             self._begin = step
-        elif isinstance(step, Piece):
-            self._num_tokens += len(step.token_ids)
+        elif isinstance(step, Piece | End):
+            self.num_tokens += len(step.token_ids)
 
     def fields(self, piece: Piece) -> Body:
         """What its chunk has more; nothing where the times aren't known."""
         if piece.timings is None:
             return {}
         begin = self._begin
-        usage = Usage(begin.prompt_tokens, self._num_tokens, begin.cached_tokens)
+        usage = Usage(begin.prompt_tokens, self.num_tokens, begin.cached_tokens)
         return {"timings": timings_body(usage, piece.timings)}
 
 

@@ -12,7 +12,7 @@ from inference.edge.errors import error_reply
 from inference.edge.measures import TokenTimes, prob_items, progress_body, timings_body
 from inference.edge.native.options import options_from_json
 from inference.edge.native.settings import number_settings, text_settings
-from inference.edge.steps import Begin, End, Piece, Prefill, Step
+from inference.edge.steps import End, Piece, Prefill, Step
 from inference.edge.wire import Encoding, Frame, ServerSentEvents
 from inference.protocol.events import TokenLogprobs
 from inference.protocol.requests import GenerateRequest, TextPrompt
@@ -59,22 +59,18 @@ class ResultRenderer:
     def __init__(self, request: GenerateRequest) -> None:
         self._request = request
         self._options = options_from_json(request.reply.options_json)
-        self._prompt_len = 0
-        self._num_tokens = 0
         self._has_new_line = False
         self._times = TokenTimes()
 
     def render(self, step: Step) -> list[Body]:
         """The chunks of a step; a Broken one has none, it becomes an error."""
         self._times.see(step)
-        if isinstance(step, Begin):
-            self._prompt_len = step.prompt_tokens
-        elif isinstance(step, Prefill) and self._options.return_progress:
+        if isinstance(step, Prefill) and self._options.return_progress:
             return [{**self._chunk("", ()), "prompt_progress": progress_body(step)}]
-        elif isinstance(step, Piece):
+        if isinstance(step, Piece):
             said = self._said(step.text, step.token_ids, step.logprobs)
             return [{**said, **self._times.fields(step)}]
-        elif isinstance(step, End):
+        if isinstance(step, End):
             last = self._last(step)
             if self._options.stream:
                 last = chosen_fields(last, self._options.fields)
@@ -95,7 +91,6 @@ class ResultRenderer:
         return chosen_fields(last, self._options.fields)
 
     def _said(self, text: str, token_ids: Sequence[int], logprobs: Sequence[TokenLogprobs]) -> Body:
-        self._num_tokens += len(token_ids)
         self._has_new_line = self._has_new_line or "\n" in text
         chunk = self._chunk(text, token_ids)
         if self._options.top and logprobs:
@@ -110,8 +105,8 @@ class ResultRenderer:
             "tokens": list(token_ids),
             "stop": False,
             "id_slot": ANY_SLOT,
-            "tokens_predicted": self._num_tokens,
-            "tokens_evaluated": self._prompt_len,
+            "tokens_predicted": self._times.num_tokens,
+            "tokens_evaluated": self._times.prompt_len,
         }
 
     def _last(self, end: End) -> Body:

@@ -42,11 +42,11 @@ def offered_of(body: ResponseIn) -> Offered:
     """
     tools = Definitions()
     tools.take(body.tools)
-    definitions_json(tools.by_path)  # also those that aren't shown have to be right
+    all_json = definitions_json(tools.by_path)  # also those that aren't shown have to be right
     is_forced, name, allowed = _choice(body.tool_choice, tools.refs)
     kept = {p: each for p, each in tools.by_path.items() if each["function"]["name"] in allowed}
     return Offered(
-        tools_json=definitions_json(kept),
+        tools_json=all_json if len(kept) == len(tools.by_path) else definitions_json(kept),
         answer=AnswerParams(
             tool_choice="required" if is_forced else "auto",
             tool_name=name,
