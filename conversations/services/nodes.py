@@ -21,6 +21,7 @@ from inference.api import ModelInfo
 from inference.protocol.accounts import Account
 from inference.protocol.params import ContextParams, SamplingParams
 from inference.protocol.requests import AnswerParams, ChatPrompt, GenerateRequest, ReplyInfo
+from llamaweb.accounts.caller import owner_key_of
 from llamaweb.lib.errors import BusyError, InvalidError
 from llamaweb.lib.ids import new_id, new_seed
 
@@ -210,11 +211,6 @@ def request_for(
         reply=ReplyInfo(reply_id=generation_id),
         answer=AnswerParams(reasoning_control=model.can_end_reasoning),
     )
-
-
-def owner_key_of(user_id: int | None) -> str:
-    """Who asked, to the queue."""
-    return f"user:{user_id}"
 
 
 def model_for(user: User, conversation: Conversation, model_name: str | None) -> ModelInfo:

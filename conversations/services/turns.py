@@ -16,7 +16,6 @@ from conversations.services.nodes import (
     answer_begin,
     message_add,
     model_for,
-    owner_key_of,
     parts_from_person,
     refuse_streaming,
     refuse_too_many,
@@ -26,6 +25,7 @@ from conversations.titles import title_from
 from conversations.turns.events import TurnEvent, What
 from conversations.turns.runner import turn_apply
 from inference.api import ModelInfo, reasoning_end_now
+from llamaweb.accounts.caller import owner_key_of
 from llamaweb.lib.errors import InvalidError, NotFoundError
 
 if TYPE_CHECKING:

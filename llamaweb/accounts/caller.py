@@ -26,12 +26,17 @@ class Caller:
     @property
     def owner_key(self) -> str:
         """See the class."""
-        return f"user:{self.user_id}"
+        return owner_key_of(self.user_id)
 
     @property
     def cache_scope(self) -> str:
         """See the class."""
         return f"user:{self.user_id}"
+
+
+def owner_key_of(user_id: int | None) -> str:
+    """A user's `owner_key`."""
+    return f"user:{user_id}"
 
 
 def caller_from_key(key: ApiKey) -> Caller:
