@@ -8,13 +8,11 @@ job with `{"begun": true}` and its outcome.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import resource
 import signal
 import subprocess
-import sys
 import threading
 import weakref
 from pathlib import Path
@@ -75,17 +73,11 @@ class GrammarProcess:
             self._kill()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-m", "inference.engine.grammar_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=child_pipe.environment(MALLOC_ARENA_MAX="1"),  # each is 64 MiB of address space
-            cwd="/",
-            close_fds=True,
-            bufsize=0,
+        child = child_pipe.start(
+            "inference.engine.grammar_process",
+            MALLOC_ARENA_MAX="1",  # each is 64 MiB of address space
         )
-        self._child, self._end = child, weakref.finalize(self, _end, child)
+        self._child, self._end = child, weakref.finalize(self, child_pipe.end, child)
         words = self._words
         hello = {
             "pieces": [piece.decode("latin-1") for piece in words.pieces],
@@ -111,15 +103,6 @@ class GrammarProcess:
 def grammar_process(words: Words) -> GrammarProcess:
     """The one for these words."""
     return GrammarProcess(words)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    child.kill()
-    for pipe in (child.stdin, child.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
-    child.wait()
 
 
 # --- the child

@@ -1,11 +1,13 @@
-"""Messages over the pipes of a child process, both ways: 4 bytes of length (big-endian), then that
-much JSON."""
+"""Child processes, and messages over their pipes, both ways: 4 bytes of length (big-endian), then
+that much JSON."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,14 +25,33 @@ class ChildDiedError(Exception):
 # --- the parent
 
 
-def environment(**more: str) -> dict[str, str]:
-    """Variables of a child: no secrets."""
-    return {
-        "PYTHONPATH": str(ROOT),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "LC_ALL": "C.UTF-8",
-        **more,
-    }
+def start(module: str, **more: str) -> subprocess.Popen[bytes]:
+    """A child that runs `module`. No secrets are in its variables, to which `more` come."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-s", "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LC_ALL": "C.UTF-8",
+            **more,
+        },
+        cwd="/",
+        close_fds=True,
+        bufsize=0,
+    )
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Kill it, if it lives, and wait for it."""
+    child.kill()
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    child.wait()
 
 
 def send(pipe: IO[bytes] | None, body: bytes, timeout_s: float) -> None:

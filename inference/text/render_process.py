@@ -15,7 +15,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -95,16 +94,7 @@ class TemplateRenderer:
 
     def _start(self) -> subprocess.Popen[bytes]:
         zone = {"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-m", "inference.text.render_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=child_pipe.environment(**zone),
-            cwd="/",
-            close_fds=True,
-            bufsize=0,
-        )
+        child = child_pipe.start("inference.text.render_process", **zone)
         self._child = child
         try:
             child_pipe.send(child.stdin, _encoded(self._hello), START_TIMEOUT_S)
@@ -124,13 +114,8 @@ class TemplateRenderer:
 
     def _kill(self) -> None:
         child, self._child = self._child, None
-        if child is None:
-            return
-        child.kill()
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                pipe.close()
-        child.wait()
+        if child is not None:
+            child_pipe.end(child)
 
 
 def _text_of(answer: dict[str, Any]) -> str:
