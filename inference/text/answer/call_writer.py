@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from inference.text.answer.shapes import (
     LAST_ID,
     NAME,
     NUMBER,
+    SOFT_PLACE,
     CallShape,
     Tags,
 )
@@ -39,7 +39,6 @@ SOFT = {
     LAST_ID: r'(", \"id\": \"" /[A-Za-z0-9_-]{1,64}/ "\"")?',
     BARE_ID: "/[A-Za-z0-9_-]{0,64}/",
 }
-SOFT_PLACE = re.compile(f"({'|'.join(SOFT)})")
 ANY_KEY = r'/[^<>"\r\n]{1,256}/'  # of a parameter
 # Models write it as they read it in their prompts.
 JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -127,7 +126,9 @@ class CallWriter:
         param = f"tools[{number}].function.parameters"
         schema = _closed(tool.parameters or {}, is_forced=self._is_forced)
         if shape.is_pythonic:
-            values = PythonValues(self._lark, lambda value: self._json(value, param))
+            values = PythonValues(
+                self._lark, lambda value: self._json(_with_definitions(value, schema), param)
+            )
             text = values.keywords(schema, is_free=self._is_free(schema))
         elif shape.tags is None:
             text = self._json(schema, param)
@@ -210,9 +211,7 @@ class CallWriter:
         if types == STRING:
             front = self._opener(opener, [tags.text_kind])
             return f"{front} {self._bare(name, value, schema, tags, here)}"
-        definitions = {k: schema[k] for k in ("$defs", "definitions") if k in schema}
-        refers = '"$ref"' in json.dumps(value)
-        root = self._json({**definitions, **value} if refers else value, here)
+        root = self._json(_with_definitions(value, schema), here)
         kinds = [kind for name, kind in tags.json_kinds.items() if not types or name in types]
         item = f"{self._opener(opener, kinds)} {root} {self._lark.text(tags.closer)}"
         if not tags.json_kinds or (types and "string" not in types):
@@ -274,3 +273,10 @@ def _closed(schema: Mapping[str, Any], *, is_forced: bool) -> dict[str, Any]:
     if not out.keys() & NAMING and (is_forced or out["properties"]):
         out.setdefault("additionalProperties", False)
     return out
+
+
+def _with_definitions(value: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`value`, a part of `root`, with the definitions that it may refer to."""
+    if '"$ref"' not in json.dumps(value):
+        return value
+    return {**{k: root[k] for k in ("$defs", "definitions") if k in root}, **value}

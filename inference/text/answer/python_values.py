@@ -43,7 +43,6 @@ class PythonValues:
     def __init__(self, lark: LarkWriter, as_json: Callable[[Mapping[str, Any]], str]) -> None:
         self._lark = lark
         self._as_json = as_json
-        self._root: Mapping[str, Any] = {}
         for name, body in RULES.items():
             if (rule := f"{name}: {body}") not in lark.rules:
                 lark.rules.append(rule)
@@ -54,7 +53,6 @@ class PythonValues:
         properties = schema.get("properties")
         if is_free or not isinstance(properties, Mapping) or not all(map(_is_name, properties)):
             return f"(pyargument ({SEPARATOR} pyargument)*)?"
-        self._root = schema
         members = [
             (f"{json.dumps(key)} {ASSIGN} {self._value(value)}", key)
             for key, value in properties.items()
@@ -80,18 +78,14 @@ class PythonValues:
             return self._list(schema)
         if kind == "object" and said <= OF_OBJECTS:
             return self._object(schema)
-        return self._in_json(schema)
-
-    def _in_json(self, schema: Mapping[str, Any]) -> str:
-        names = ("$defs", "definitions") if '"$ref"' in json.dumps(schema) else ()
-        return self._as_json({**{k: self._root[k] for k in names if k in self._root}, **schema})
+        return self._as_json(schema)
 
     def _list(self, schema: Mapping[str, Any]) -> str:
         least, most = schema.get("minItems") or 0, schema.get("maxItems")
         item = self._value(schema.get("items", {}))
         counts = (least, *(() if most is None else (most,)))
         if not all(type(count) is int and 0 <= count <= MAX_ITEMS for count in counts):
-            return self._in_json(schema)
+            return self._as_json(schema)
         if most is not None and least > most:
             return "pylist"  # none fulfils it, and such a rule would end all calls of all tools
         if most == 0:
@@ -104,7 +98,7 @@ class PythonValues:
     def _object(self, schema: Mapping[str, Any]) -> str:
         properties, more = schema.get("properties") or {}, schema.get("additionalProperties")
         if not isinstance(properties, Mapping) or (not properties and schema.get("required")):
-            return self._in_json(schema)
+            return self._as_json(schema)
         if not properties and more in (None, True):
             return "pydict"
         members = [

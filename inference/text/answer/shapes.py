@@ -16,7 +16,8 @@ NAME, KEY, NUMBER = "\0name\0", "\0key\0", "\0number\0"
 GAP, CALL_ID, KIND = "\0gap\0", "\0id\0", "\0kind\0"
 # And for an id as the last member, and one that stands alone.
 LAST_ID, BARE_ID = "\0last id\0", "\0bare id\0"
-_OPTIONAL = re.compile("|".join((GAP, CALL_ID, KIND, LAST_ID, BARE_ID)))
+# Where what stands for more than one text is; a split keeps it.
+SOFT_PLACE = re.compile(f"({'|'.join((NUMBER, GAP, CALL_ID, LAST_ID, BARE_ID))})")
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,6 @@ class CallShape:
     wakes: tuple[Wake, ...] = ()
     awaits: bool = True
     is_pythonic: bool = False
-
-
-def plainest(text: str) -> str:
-    """A shape's text without what may be left out of it."""
-    return _OPTIONAL.sub("", text)
 
 
 def _json(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from inference.text.answer.families import AnswerFormat
-from inference.text.answer.shapes import BARE_ID, CALL_ID, GAP, NAME, NUMBER, CallShape
+from inference.text.answer.shapes import NAME, SOFT_PLACE, CallShape
 
-_SOFT = re.compile("|".join((BARE_ID, CALL_ID, GAP, NUMBER)))
 SPACED = ("\n", "{", "[")  # where models differ in white space behind a marker
 
 
@@ -33,7 +31,7 @@ def wakers_of(
         return []
     found = [Waker(_named(wake.text, names), shape, wake.kind) for wake in shape.wakes]
     if opened and (rest := behind(shape, opened)) is not shape:
-        text = _SOFT.split(rest.begin + rest.head)[0]
+        text = SOFT_PLACE.split(rest.begin + rest.head)[0]
         found.append(Waker(_named(text, names), rest, "start"))
     if not found:
         sections = (section.opener for section in form.sections)

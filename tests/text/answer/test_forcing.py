@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,18 @@ from inference.text.answer.forcing import forced_grammar
 from inference.text.answer.lark_writer import MAX_CHARS
 from inference.text.answer.parser import AnswerParser
 from inference.text.answer.reasoning_tags import THINK
-from inference.text.answer.shapes import KEY, NAME, NUMBER, SHAPES, CallShape, plainest
+from inference.text.answer.shapes import (
+    BARE_ID,
+    CALL_ID,
+    GAP,
+    KEY,
+    KIND,
+    LAST_ID,
+    NAME,
+    NUMBER,
+    SHAPES,
+    CallShape,
+)
 from inference.text.answer.tools import Tool
 from inference.text.schema.prepare import prepare
 from llamaweb.lib.errors import InvalidError
@@ -38,6 +50,7 @@ WEATHER = Tool(
     },
 )
 CLOCK = Tool("clock")
+OPTIONAL = re.compile("|".join((GAP, CALL_ID, KIND, LAST_ID, BARE_ID)))
 MAX_PREPARED = 40  # times that a schema is prepared for a grammar that becomes too long
 GIVEN: dict[str, Any] = {"city": 'Zürich "x" 😺', "days": 2, "unit": "C", "places": [{"x": 1.5}]}
 FEW: dict[str, Any] = {"city": "", "places": []}
@@ -49,6 +62,11 @@ def follows(text: str, form: AnswerFormat, *tools: Tool, **options: Any) -> bool
     matcher = compile_grammar(grammar, TOKENIZER).deep_copy()
     tokens = TOKENIZER.tokenize(text, add_special=False, parse_special=False)
     return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+
+
+def plainest(text: str) -> str:
+    """A shape's text without what may be left out of it."""
+    return OPTIONAL.sub("", text)
 
 
 def plain(shape: CallShape) -> CallShape:
