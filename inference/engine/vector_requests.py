@@ -65,12 +65,7 @@ class VectorPipeline:
         dimensions = self._dimensions(request.dimensions)
         inputs = self._inputs(request)
         num_vectors = len(inputs) if is_pooled else sum(map(len, inputs))
-        if num_vectors * dimensions > MAX_NUMBERS:
-            raise InvalidError(
-                f"input gives {num_vectors} vectors of {dimensions} numbers, at most "
-                f"{MAX_NUMBERS // dimensions} are allowed in one request",
-                param="input",
-            )
+        check_numbers(num_vectors, dimensions)
         norm = self.info.norm if request.normalize is None else request.normalize
         return VectorRequest(
             request.generation_id,
@@ -249,3 +244,13 @@ class VectorPipeline:
             tokens = (*words.front, *start)[:room] + end
             self._check_len(len(tokens), path)
         return tokens
+
+
+def check_numbers(num_vectors: int, dimensions: int) -> None:
+    """Raise InvalidError where an answer would hold more numbers than it may."""
+    if num_vectors * dimensions > MAX_NUMBERS:
+        raise InvalidError(
+            f"input gives {num_vectors} vectors of {dimensions} numbers, at most "
+            f"{MAX_NUMBERS // dimensions} are allowed in one request",
+            param="input",
+        )

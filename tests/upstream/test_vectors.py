@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from inference.engine.upstream import vector_call, vectors
+from inference.engine import vector_requests
+from inference.engine.upstream import vector_call
 from inference.engine.vectors import decoded
 from inference.protocol.events import Cancelled, Failed, Finished, Snapshot
 from inference.protocol.fold import text_of
@@ -174,7 +175,7 @@ def test_an_answer_is_bounded(bench: UpstreamBench, monkeypatch: pytest.MonkeyPa
 def test_more_numbers_than_an_answer_may_have(
     bench: UpstreamBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "MAX_NUMBERS", 3)
+    monkeypatch.setattr(vector_requests, "MAX_NUMBERS", 3)
     bench.begin()
     end = failed(ask(bench, embed("a", "b")))
     assert (end.code, end.param) == ("invalid_request", "input")

@@ -15,7 +15,7 @@ import numpy as np
 from inference.engine.upstream.events import UnreadableError
 from inference.engine.upstream.params import Fields
 from inference.engine.upstream.tokens import estimated_tokens
-from inference.engine.vector_requests import MAX_NUMBERS
+from inference.engine.vector_requests import check_numbers
 from inference.engine.vectors import Vectors, encoded, normalized
 from inference.protocol.events import Snapshot
 from inference.protocol.requests import EmbedRequest, RerankRequest, TextPrompt
@@ -130,12 +130,7 @@ def result_in(body: bytes, asked: VectorsAsked) -> EmbedResult | RerankResult:
             f"dimensions is {wanted}; the server behind this model gives vectors of {dimensions}",
             param="dimensions",
         )
-    if len(rows) * dimensions > MAX_NUMBERS:
-        raise InvalidError(
-            f"input gives {len(rows)} vectors of {dimensions} numbers, at most "
-            f"{MAX_NUMBERS // dimensions} are allowed in one request",
-            param="input",
-        )
+    check_numbers(len(rows), dimensions)
     vectors = tuple(encoded(normalized(row, asked.norm)) for row in rows)
     return EmbedResult(vectors, dimensions, num_tokens)
 
