@@ -29,6 +29,7 @@ from tests.contracts.bench import (
 )
 from tests.contracts.conftest import reader_on
 from tests.contracts.valkey import Valkey
+from tests.until import until
 
 DEADLINE_S = 20.0
 
@@ -69,12 +70,6 @@ async def follow(
             seen.take(item)
             await asyncio.sleep(pause_s)
     return seen
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not true():  # noqa: ASYNC110 -- what it waits for is in another process
-            await asyncio.sleep(0.01)
 
 
 async def do(function: Callable[[], object]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -14,15 +13,10 @@ from inference.queues.throttle import Throttle
 from llamaweb.lib.errors import UnavailableError
 from tests.contracts.bench import MODEL, Bench, address_of
 from tests.contracts.conftest import reader_on
+from tests.until import until
 
 EVERY_S = 0.05
 DEADLINE_S = 20.0
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not true():  # noqa: ASYNC110 -- there is nothing to wait on
-            await asyncio.sleep(0.005)
 
 
 async def test_many_asks_are_two_calls() -> None:

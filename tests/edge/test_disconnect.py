@@ -23,6 +23,7 @@ from tests.edge.conftest import CALLER
 from tests.edge.events import STARTED, answer, delta
 from tests.edge.wire import CHAT, HELLO, Wire
 from tests.fakes.inference_api import FakeInference
+from tests.until import until
 
 WAIT_S = 10.0
 
@@ -83,13 +84,6 @@ def hanging(*events: Event) -> Callable[[GenerateRequest], AsyncIterator[Event]]
     return script
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Poll with a deadline."""
-    async with asyncio.timeout(WAIT_S):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("events", [(), (STARTED,), (STARTED, delta("x"))])
 async def test_c07_leaving_cancels(
@@ -97,7 +91,7 @@ async def test_c07_leaving_cancels(
 ) -> None:
     fake.script = hanging(*events)
     client = AsgiClient(stream=stream)
-    await until(lambda: bool(fake.reading))
+    await until(lambda: bool(fake.reading), WAIT_S)
     if stream and events:
         await asyncio.wait_for(client.arrived.wait(), WAIT_S)
     await client.leave()
@@ -108,7 +102,7 @@ async def test_c07_leaving_cancels(
 async def test_every_choice_is_cancelled(fake: FakeInference) -> None:
     fake.script = hanging(STARTED, delta("x"))
     client = AsgiClient(stream=True, n=3)
-    await until(lambda: len(fake.reading) == 3)
+    await until(lambda: len(fake.reading) == 3, WAIT_S)
     await client.leave()
     await fake.wait_cancelled(3)
     assert {g for g, _ in fake.cancelled} == {r.generation_id for r in fake.submitted}

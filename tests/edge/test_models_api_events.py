@@ -27,6 +27,7 @@ from llamaweb.accounts.models import ApiKey, AuditEvent, Scope, User
 from llamaweb.accounts.services import api_key_revoke
 from llamaweb.lib.errors import UnavailableError
 from tests.factories import UserFactory, make_key
+from tests.until import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAIT_S = 20.0
@@ -90,9 +91,7 @@ async def listen(root: User, engines: dict[str, EngineStatus]) -> AsyncIterator[
     yield connect
     for stream in made:
         await sync_to_async(stream.response.close)()
-    async with asyncio.timeout(WAIT_S):
-        while watch.watch_here().is_running:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: not watch.watch_here().is_running)
     await sync_to_async(connections.close_all)()
 
 
@@ -268,9 +267,7 @@ async def test_a_look_that_fails_is_made_up_for(
 
     monkeypatch.setattr(api, "engine_list", away)
     engines["m"] = engine("ready")
-    async with asyncio.timeout(WAIT_S):
-        while num_failed < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: num_failed >= 2)
     monkeypatch.setattr(api, "engine_list", works)
     assert (await stream.next())["data"] == {"status": "loaded"}
 

@@ -23,6 +23,7 @@ from llamaweb.accounts.models import ApiKey
 from llamaweb.accounts.services import api_key_create, api_key_revoke
 from llamaweb.lib.errors import BusyError
 from tests.inference.conftest import owned
+from tests.until import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAIT_S = 20.0
@@ -204,12 +205,6 @@ async def events_of(request: Any) -> AsyncIterator[Any]:
         if not isinstance(item, Position):
             for entry in item.entries:
                 yield entry.event
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
 
 async def until_true(ask: Callable[[], Any]) -> None:

@@ -24,6 +24,7 @@ from tests.edge.vertex.urls import ROUTES
 from tests.edge.wire import HELLO, Wire
 from tests.factories import make_key
 from tests.fakes.inference_api import FakeInference
+from tests.until import until
 
 Says = Callable[..., FakeInference]
 PREDICT, HEALTH = ROUTES
@@ -146,9 +147,7 @@ async def test_who_takes_too_long_ends(fake: FakeInference, wire: Wire, settings
 async def test_a_client_that_leaves_ends_them_all(fake: FakeInference) -> None:
     fake.script = _never_ends(fake)
     client = AsgiClient(PREDICT, instances=[text("a"), text("b")])
-    async with asyncio.timeout(WAIT_S):
-        while len(fake.reading) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(lambda: len(fake.reading) >= 2, WAIT_S)
     await client.leave()
     await fake.wait_cancelled(2)
 
