@@ -5,6 +5,9 @@ from __future__ import annotations
 from inference.engine.timings import PrefillPace, smooth
 
 FADING = 0.99  # what isn't used is measured again some day: one bad measurement isn't for ever
+# That a start which was saved is asked for again: what to expect at first and at least, and how
+# much one more save tells.
+FIRST_CHANCE, LEAST_CHANCE, CHANCE_WEIGHT = 0.1, 0.05, 0.05
 
 
 class CacheCosts:
@@ -16,6 +19,7 @@ class CacheCosts:
         self._save_byte_s: float | None = None
         self._restore_byte_s: float | None = None
         self._token_bytes: float | None = None
+        self._return_chance = FIRST_CHANCE
 
     @property
     def token_bytes(self) -> float:
@@ -37,6 +41,21 @@ class CacheCosts:
     def restore_s(self, num_bytes: int) -> float:
         """Writing a state into the context."""
         return num_bytes * (self._restore_byte_s or 0.0)
+
+    def is_worth_saving(self, num_bytes: int, num_lost: int) -> bool:
+        """Whether to read a state out for the `num_lost` tokens that are nowhere else: now it
+        costs time for certain, and spares some only if they are asked for again, as often as it
+        was so far."""
+        spared_s = self.recompute_s(num_lost) - self.restore_s(num_bytes)
+        if max(self._return_chance, LEAST_CHANCE) * spared_s >= self.save_s(num_bytes):
+            self._return_chance *= 1 - CHANCE_WEIGHT
+            return True
+        self._save_byte_s = (self._save_byte_s or 0.0) * FADING
+        return False
+
+    def observe_return(self) -> None:
+        """Something that was saved is wanted."""
+        self._return_chance = min(1.0, self._return_chance + CHANCE_WEIGHT)
 
     def observe_save(self, num_bytes: int, num_tokens: int, elapsed_s: float) -> None:
         """A state was read."""

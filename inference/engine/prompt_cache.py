@@ -99,8 +99,8 @@ class PromptCache:
         slot, request = sequence.slot, sequence.request
         if self.must_wait(sequence, reuse):  # nothing will carry the copy out: compute it all
             reuse = Reuse(Way.IN_PLACE, slot, 0)
-        elif self._planner.lost_len(slot, reuse):
-            self._store(slot)
+        elif lost := self._planner.lost_len(slot, reuse):
+            self._store(slot, kept=len(slot.reusable) - lost)
         length = self._bring(sequence, reuse)
         kept = length and self._backend.trim(slot.seq_id, length)
         if not kept:
@@ -240,6 +240,7 @@ class PromptCache:
             self.stats.state_copies += 1
             return length
         self.host.touch(source)
+        self._costs.observe_return()
         self._make_cells(source.length)
         restored = self._restore(slot, source)
         if not restored or not self._backend.can_reuse(slot.seq_id, length):
@@ -285,8 +286,9 @@ class PromptCache:
             logger.warning("a saved state of %d tokens couldn't be restored", entry.length)
         return done
 
-    def _store(self, slot: Slot) -> None:
-        """Keep what `slot` holds in the second tier, unless somebody holds as much."""
+    def _store(self, slot: Slot, kept: int = 0) -> None:
+        """Put what `slot` holds into the second tier, if what would be lost is worth it. Its first
+        `kept` tokens stay where they are; what others hold isn't lost either."""
         tokens, belonging = slot.reusable, slot.belonging
         if belonging is None or slot.is_doomed or len(tokens) < self._config.copy_min_len:
             return
@@ -295,12 +297,15 @@ class PromptCache:
         prefix = belonging.prefix_of(tokens)
         others = self._index.match(belonging.key, belonging.scope, prefix, slot.public_len)
         others.pop(slot, None)
-        if any(length == len(tokens) for length in others.values()):
+        held = (num for other, num in others.items() if self._planner.can_take(other, num))
+        lost = len(tokens) - max((kept, *held))
+        if lost < self._config.copy_min_len:
             return
         num_bytes = self._backend.state_bytes(slot.seq_id) + tokens.nbytes
-        if not self.host.has_room_for(num_bytes) or self._costs.recompute_s(len(tokens)) < (
-            self._costs.save_s(num_bytes) + self._costs.restore_s(num_bytes)
-        ):
+        is_worth_it = self.host.has_room_for(num_bytes) and self._costs.is_worth_saving(
+            num_bytes, lost
+        )
+        if not is_worth_it:
             return
         entry = self._save(slot)
         if entry is None:

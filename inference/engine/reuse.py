@@ -85,7 +85,7 @@ class ReusePlanner:
         held = {
             holder.seq_id: length
             for holder, length in found.items()
-            if isinstance(holder, Slot) and self._can_take(holder, length)
+            if isinstance(holder, Slot) and self.can_take(holder, length)
         }
         if request.context.n_cache_reuse > 0:
             target = prefix.codes.astype(np.int32)
@@ -105,14 +105,14 @@ class ReusePlanner:
         own, request = sequence.slot, sequence.request
         found = self._match(request, sequence.belonging, sequence.prefix)
         kept = found.pop(own, 0)
-        kept = kept if kept and self._can_take(own, kept) else 0
+        kept = kept if kept and self.can_take(own, kept) else 0
         cuts, kept = self._with_cuts(request, sequence.belonging, sequence.target, own, kept)
         best = Reuse(Way.IN_PLACE, own, kept, cuts)
         best_cost = self._cost(best, sequence)
         for source, length in sorted(found.items(), key=lambda item: -item[1]):
             if length < kept + self._config.copy_min_len:
                 break
-            if not self._can_take(source, length):
+            if not self.can_take(source, length):
                 continue
             for way in self._ways(source):
                 reuse = Reuse(way, source, length)
@@ -120,6 +120,14 @@ class ReusePlanner:
                 if cost < best_cost:
                     best, best_cost = reuse, cost
         return best
+
+    def can_take(self, source: Slot | StoredState, length: int) -> bool:
+        """Whether the first `length` tokens of `source` can be gone on from elsewhere."""
+        if isinstance(source, Slot):
+            if source.is_doomed or source.seq_id in self._pending.cuts:
+                return False
+            return self._backend.can_reuse(source.seq_id, length)
+        return self._backend.can_share or length == source.length
 
     def must_wait(self, sequence: Sequence, reuse: Reuse) -> bool:
         """Whether `reuse` needs state I/O on a slot with a pending copy."""
@@ -157,13 +165,6 @@ class ReusePlanner:
             Prefix(prefix.codes[:most], inside),
             request.public_len,
         )
-
-    def _can_take(self, source: Slot | StoredState, length: int) -> bool:
-        if isinstance(source, Slot):
-            if source.is_doomed or source.seq_id in self._pending.cuts:
-                return False
-            return self._backend.can_reuse(source.seq_id, length)
-        return self._backend.can_share or length == source.length
 
     def _with_cuts(
         self,

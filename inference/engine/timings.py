@@ -8,7 +8,7 @@ from inference.engine.config import EngineConfig
 from inference.protocol.events import Timings
 
 SMOOTHING = 0.3  # weight of the newest measurement
-SLACK_SHARE = 4  # a quarter of a step more
+SLACK_SHARE = 2  # half a step more
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from tests.engine.driving import ask, backend_of, make_engine, run, run_one, sta
 
 SHORT = Limits(max_tokens=2)
 BIG = 1 << 20
+TOKEN_BYTES = 8  # of an entry: a cell of the mock and the token's number
 CONFIG = EngineConfig(host_cache_bytes=BIG, verify_cache=True)
 
 
@@ -196,14 +197,16 @@ def test_behind_a_sliding_window_nothing_is_taken_that_is_gone(window_len: int) 
 
 def test_a_recurrent_state_goes_on_from_its_end_only() -> None:
     engine = two_slots(is_recurrent=True)
+    more = "more" * 20  # worth a place of its own
     first = run_one(engine, ask("a", chat("a"), limits=SHORT))
     said = text_of(first)[:1]  # the second token isn't evaluated
-    on = run_one(engine, ask("b", chat("a") + said + "more", limits=SHORT))
+    on = run_one(engine, ask("b", chat("a") + said + more, limits=SHORT))
     assert started(on).cached_tokens == 301
     assert started(run_one(engine, ask("c", chat("a"), limits=SHORT))).cached_tokens == 0
-    longer = chat("a") + said + "more" + text_of(on)[:1]
+    longer = chat("a") + said + more + text_of(on)[:1]
     crowd_out(engine)
-    assert started(run_one(engine, ask("d", longer + "x", limits=SHORT))).cached_tokens == 306
+    resumed = run_one(engine, ask("d", longer + "x", limits=SHORT))
+    assert started(resumed).cached_tokens == 301 + 80 + 1
     assert engine.stats()["failed"] == 0
 
 
@@ -263,3 +266,49 @@ def test_the_cheapest_way_wins_by_what_was_measured() -> None:
         costs.observe_copies(1, 10.0)
     assert best() == Reuse(Way.IN_PLACE, sequence.slot, 0)
     run(engine)
+
+
+def crowded(prefix_len: int, tail: str) -> Engine:
+    """One slot, where an answer lies behind a prefix that a second question shares, and both costs
+    were measured: 1 ms a token computed, 30 us a token saved."""
+    engine = make_engine(num_slots=1, config=CONFIG)
+    prefix = "p" * prefix_len
+    run_one(engine, ask("a", prefix + tail, limits=SHORT))
+    for _ in range(30):  # the clock stood still so far
+        engine._pace.observe(num_prompt=1000, num_decode=0, elapsed_s=1.0)
+    engine._costs.observe_save(1000 * TOKEN_BYTES, 1000, elapsed_s=30e-3)
+    run_one(engine, ask("b", prefix + "?", limits=SHORT))
+    return engine
+
+
+def test_a_whole_start_is_saved_for_a_part_only_if_that_spares_more_than_it_costs() -> None:
+    assert crowded(300, "t" * 300).stats()["cache_stores"] == 1  # 30 ms by chance, for 18 ms
+    assert crowded(3000, "t" * 100).stats()["cache_stores"] == 0  # 10 ms by chance, for 93 ms
+    assert crowded(0, "t" * 100).stats()["cache_stores"] == 1
+
+
+def test_a_save_that_seemed_too_dear_is_tried_again_some_day() -> None:
+    engine = crowded(3000, "t" * 100)
+    asked = (engine._costs.is_worth_saving(3000 * TOKEN_BYTES, 100) for _ in range(1000))
+    assert next(index for index, is_worth in enumerate(asked) if is_worth) > 100
+
+
+def test_where_nothing_saved_is_asked_for_again_less_is_saved() -> None:
+    costs = crowded(300, "t" * 300)._costs
+    num_bytes = 600 * TOKEN_BYTES
+
+    def saved(num_lost: int) -> int:
+        """Of 20 times, each of which takes 18 ms."""
+        num = 0
+        for _ in range(20):
+            for _ in range(30):
+                costs.observe_save(num_bytes, 600, elapsed_s=18e-3)
+            num += costs.is_worth_saving(num_bytes, num_lost)
+        return num
+
+    assert 0 < saved(220) < 10  # 20 ms by chance at first, less with each that nobody wanted
+    assert saved(220) == 0
+    assert saved(600) == 20  # what is much to compute is saved all the same
+    for _ in range(40):
+        costs.observe_return()
+    assert saved(220) == 20

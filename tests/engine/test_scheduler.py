@@ -168,7 +168,7 @@ def test_but_not_while_others_are_reading() -> None:
     pace = PrefillPace(EngineConfig(), batch_len=2048, ubatch_len=512)
     budget = pace.budget(num_decode=1)
     assert pace.slack(budget, num_decode=1) == 0
-    assert pace.slack(budget, num_decode=0) == budget // 4
+    assert pace.slack(budget, num_decode=0) == budget // 2
 
 
 def test_the_decode_part_of_a_step_is_not_blamed_on_the_prompt() -> None:
