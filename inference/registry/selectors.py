@@ -134,7 +134,9 @@ def config_resolve(configs: QuerySet[ModelConfig], name: str | None) -> ModelCon
     """The row among `configs` that `name` means; raises as `model_resolve`."""
     configs = _with_files(configs)
     if name is None or name in DEFAULT_NAMES:
-        config = in_order(configs).first()
+        config = configs.filter(is_default=True).first()  # mostly the first in order: asked plainly
+        if config is None or task_of(config) != "answers":
+            config = in_order(configs).first()
         if config is None:
             raise UnavailableError("no model is configured yet")
         return config
