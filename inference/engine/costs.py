@@ -47,14 +47,14 @@ class CacheCosts:
         costs time for certain, and spares some only if they are asked for again, as often as it
         was so far."""
         spared_s = self.recompute_s(num_lost) - self.restore_s(num_bytes)
-        if max(self._return_chance, LEAST_CHANCE) * spared_s >= self.save_s(num_bytes):
-            self._return_chance *= 1 - CHANCE_WEIGHT
-            return True
-        self._save_byte_s = (self._save_byte_s or 0.0) * FADING
-        return False
+        return max(self._return_chance, LEAST_CHANCE) * spared_s >= self.save_s(num_bytes)
+
+    def observe_stored(self) -> None:
+        """A state was saved for whoever asks for its start again."""
+        self._return_chance *= 1 - CHANCE_WEIGHT
 
     def observe_return(self) -> None:
-        """Something that was saved is wanted."""
+        """Somebody did."""
         self._return_chance = min(1.0, self._return_chance + CHANCE_WEIGHT)
 
     def observe_save(self, num_bytes: int, num_tokens: int, elapsed_s: float) -> None:
@@ -77,3 +77,8 @@ class CacheCosts:
             self._copy_s *= FADING
         if not is_state and self._restore_byte_s is not None:
             self._restore_byte_s *= FADING
+
+    def fade_save(self) -> None:
+        """Nothing was saved, since that seemed too dear."""
+        if self._save_byte_s is not None:
+            self._save_byte_s *= FADING

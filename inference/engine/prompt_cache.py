@@ -302,10 +302,10 @@ class PromptCache:
         if lost < self._config.copy_min_len:
             return
         num_bytes = self._backend.state_bytes(slot.seq_id) + tokens.nbytes
-        is_worth_it = self.host.has_room_for(num_bytes) and self._costs.is_worth_saving(
-            num_bytes, lost
-        )
-        if not is_worth_it:
+        if not self.host.has_room_for(num_bytes):
+            return
+        if not self._costs.is_worth_saving(num_bytes, lost):
+            self._costs.fade_save()
             return
         entry = self._save(slot)
         if entry is None:
@@ -319,6 +319,7 @@ class PromptCache:
                 self._drop(other)
         self._index.put(entry, belonging.key, belonging.scope, prefix, slot.public_len)
         self.stats.stores += 1
+        self._costs.observe_stored()
         for gone in self.host.put(entry):
             self._index.remove(gone)
             self.stats.evicted += 1

@@ -69,21 +69,27 @@ class PrefillPace:
 
     def budget(self, *, num_decode: int) -> int:
         """Prompt tokens for the next step: whole ubatches where one fits the time."""
-        least = self._config.min_piece_len
-        room = self._batch_len - num_decode
-        if self._token_s is None:
-            return min(least, room)
-        target_s = 2 * self._config.step_target_s
-        if num_decode:  # people are reading: the whole step is their stall
-            target_s = max(0.0, self._config.step_target_s - self._decode_step_s)
-        fitting = room if self._token_s <= target_s / room else int(target_s / self._token_s)
+        least, fitting = self._config.min_piece_len, self._fitting(num_decode)
         unit = self._ubatch_len if fitting >= self._ubatch_len else least
-        return min(max(fitting // unit * unit, least), room)
+        return min(max(fitting // unit * unit, least), self._batch_len - num_decode)
 
     def slack(self, budget: int, *, num_decode: int) -> int:
         """By how much the end of a prompt may go beyond `budget`: a small rest costs a pass over
-        the weights of its own. None while people are reading, whose stall it would lengthen."""
-        return 0 if num_decode else min(budget // SLACK_SHARE, self._batch_len - budget)
+        the weights of its own. While people are reading, whose stall it lengthens, only by what
+        still fits the time."""
+        if num_decode:
+            return max(0, self._fitting(num_decode) - budget)
+        return min(budget // SLACK_SHARE, self._batch_len - budget)
+
+    def _fitting(self, num_decode: int) -> int:
+        """Prompt tokens that the time of a step allows, and the batch."""
+        room = self._batch_len - num_decode
+        if self._token_s is None:
+            return min(self._config.min_piece_len, room)
+        target_s = 2 * self._config.step_target_s
+        if num_decode:  # people are reading: the whole step is their stall
+            target_s = max(0.0, self._config.step_target_s - self._decode_step_s)
+        return room if self._token_s <= target_s / room else int(target_s / self._token_s)
 
 
 def smooth(old: float | None, new: float) -> float:

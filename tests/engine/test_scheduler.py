@@ -164,11 +164,15 @@ def test_the_end_of_a_lone_prompt_comes_along() -> None:
     assert engine.last_step.num_prompt == 190
 
 
-def test_but_not_while_others_are_reading() -> None:
+def test_while_others_are_reading_it_does_so_only_where_it_fits_the_time() -> None:
     pace = PrefillPace(EngineConfig(), batch_len=2048, ubatch_len=512)
-    budget = pace.budget(num_decode=1)
-    assert pace.slack(budget, num_decode=1) == 0
-    assert pace.slack(budget, num_decode=0) == budget // 2
+    assert pace.slack(pace.budget(num_decode=1), num_decode=1) == 0
+    assert pace.slack(pace.budget(num_decode=0), num_decode=0) == 16
+    pace.observe(num_prompt=0, num_decode=7, elapsed_s=0.04)
+    pace.observe(num_prompt=400, num_decode=0, elapsed_s=1.28)  # 50 tokens in what is left of 0.2 s
+    budget = pace.budget(num_decode=7)
+    assert (budget, pace.slack(budget, num_decode=7)) == (32, 18)
+    assert pace.slack(100, num_decode=7) == 0
 
 
 def test_the_decode_part_of_a_step_is_not_blamed_on_the_prompt() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -47,6 +47,7 @@ class Bench:
     def __init__(self) -> None:
         self.queue = MemoryQueue(CONFIG)
         self._workers: list[tuple[Worker, threading.Thread]] = []
+        self.at_end: list[Callable[[], None]] = []  # before workers stop
 
     def start(self, queue: Any = None, **spec: Any) -> Worker:
         """A worker that is ready."""
@@ -93,6 +94,8 @@ class Bench:
         )
 
     def stop(self) -> None:
+        for call in self.at_end:
+            call()
         for worker, _ in self._workers:
             worker.drain()
         for _, thread in self._workers:

@@ -11,10 +11,15 @@ TEXT = "naïve 漢字 😺 and some more words to be cut in the middle, é"
 
 
 class Deaf:
-    """A queue whose engine was cut off: it hears nothing and its writes vanish."""
+    """A queue whose engine was cut off: it hears nothing and its writes vanish, until the test is
+    over, so that its engine learns that it holds no lease any more and stops at once."""
 
     def __init__(self, bench: Bench) -> None:
         self._queue = bench.queue
+        self.is_cut = False
+        bench.at_end.append(self.reconnect)
+
+    def reconnect(self) -> None:
         self.is_cut = False
 
     def __getattr__(self, name: str) -> object:
