@@ -109,7 +109,7 @@ def _engine_command(commands: argparse._SubParsersAction[argparse.ArgumentParser
     command.add_argument("--workload", type=parse_workloads, default=WORKLOADS)
     command.add_argument("--model", type=parse_models, default=[*MODELS.values()])
     command.add_argument("--targets", type=_targets, default=comparison.TARGETS)
-    command.add_argument("--waves", type=int, default=1, help="requests a stream in a cell")
+    command.add_argument("--waves", type=int, default=0, help="requests a stream in a cell")
     command.add_argument("--tries", type=int, default=TRIES, help="of each setting of llama-server")
     command.add_argument("--cache-mib", type=int, default=0, help="0: llama-server's default")
     command.add_argument("--results", type=Path, help="append rounds to this file")
@@ -179,7 +179,7 @@ def _engine(options: argparse.Namespace) -> None:
 def _compare(options: argparse.Namespace) -> Path:
     """Measure; returns the file with the rounds."""
     path: Path = options.results or RESULTS / f"engine-{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
-    known = {record.model: record.tried for record in results.read(path)} if path.is_file() else {}
+    known = {record.model: record for record in results.read(path)} if path.is_file() else {}
     _say(f"results: {path}")
     compared = comparison.Comparison(
         _plan(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,8 @@ from tests.bench.figures import BenchError
 from tests.bench.llama_loop import loop_side
 from tests.bench.machine import machine_facts, today
 from tests.bench.models import BenchModel
-from tests.bench.peer_side import FAMILIES, Tried, peer_side, pick, starter, try_all
+from tests.bench.peer import ALL_SETTINGS, PeerSettings
+from tests.bench.peer_side import peer_side, starter, try_all
 from tests.bench.processes import Memory
 from tests.bench.results import Record
 from tests.bench.rounds import NUM_SLOTS, Plan, Round, Say, check_idle, run_round
@@ -33,12 +34,16 @@ from tests.bench.sides import (
     Side,
     client_memory,
     engine_side,
+    local_target,
     product_side,
 )
+from tests.bench.target import Target
+from tests.bench.trials import FAMILIES, Tried, pick, pick_one, try_each
 
 TARGETS = (ENGINE, PRODUCT, PEER, LOOP)
 CONTEXT_LEN = 5120  # a slot: holds the prompt of `arrive`
 GIB_MIB = 1024
+OWN_SETTINGS = tuple(settings for settings in ALL_SETTINGS if not settings.kv_unified)
 SIDE_MIB = 2 * GIB_MIB  # weights, KV cache and processes of one side, and some air
 OnRecord = Callable[[Record], None]
 
@@ -62,11 +67,11 @@ def run(
     folder: Path,
     say: Say,
     on_record: OnRecord,
-    known: dict[str, Tried] | None = None,
+    known: Mapping[str, Record] | None = None,
 ) -> None:
     """Measure every model; `on_record` gets each round as soon as it is there.
 
-    `known`: what was tried of the peer's settings before, by model; it isn't tried again.
+    `known`: a round that was measured before, by model; what was tried for it isn't tried again.
 
     Raises:
         BenchError: an answer was too short, the prompts differ, or a side not asked computed.
@@ -74,8 +79,8 @@ def run(
     for model in models:
         own_folder = folder / model.name
         own_folder.mkdir()
-        tried = (known or {}).get(model.name)
-        asyncio.run(_run_model(comparison, model, own_folder, say, on_record, tried))
+        before = (known or {}).get(model.name)
+        asyncio.run(_run_model(comparison, model, own_folder, say, on_record, before))
 
 
 async def _run_model(
@@ -84,15 +89,20 @@ async def _run_model(
     folder: Path,
     say: Say,
     on_record: OnRecord,
-    tried: Tried | None,
+    before: Record | None,
 ) -> None:
     plan, spec = comparison.plan, _spec(comparison, model)
-    tried = tried if tried is not None else await _try_peer(comparison, model, spec, folder, say)
-    if tried:
-        # The kernel that is the peer's best one here is ours too. Calibration, which looks for it
-        # by itself, is off: a gain near its threshold is taken in one run and not in the next.
-        is_on = pick(tried["distinct"]).flash_attention
-        spec = dataclasses.replace(spec, flash_attention="on" if is_on else "off")
+    tried: Tried = {}
+    own: Tried = {}
+    if before is not None:
+        tried, own = before.tried, before.own
+    elif comparison.binary is not None:
+        tried = await _try_peer(comparison, model, spec, folder, say)
+        own = await _try_own(comparison, model, spec, say)
+    if own:
+        # Calibration, which looks for it by itself, is off: a gain near its threshold is taken in
+        # one run and not in the next.
+        spec = with_flash(spec, pick_one(own))
     facts = _facts(comparison, model, spec)
     rounds: list[Round] = []
     async with _sides(comparison, model, spec, folder, tried, say) as (sides, memory):
@@ -112,6 +122,7 @@ async def _run_model(
                     step_ms=spec.step_target_ms,
                     facts=facts,
                     tried=tried,
+                    own=own,
                     round=round_,
                     memory=memory(),
                 )
@@ -121,12 +132,31 @@ async def _run_model(
 async def _try_peer(
     comparison: Comparison, model: BenchModel, spec: EngineSpec, folder: Path, say: Say
 ) -> Tried:
-    if comparison.binary is None:
-        return {}
+    assert comparison.binary is not None
     start = starter(comparison.binary, spec, folder, has_template=model.has_template)
     return await try_all(
         start, comparison.plan.seed, comparison.num_tries, lambda text: say(f"{model.name} {text}")
     )
+
+
+async def _try_own(comparison: Comparison, model: BenchModel, spec: EngineSpec, say: Say) -> Tried:
+    """The kernel that is the peer's best one needn't be ours, whose batches are others."""
+
+    def opened(settings: PeerSettings) -> AbstractAsyncContextManager[Target]:
+        return local_target(with_flash(spec, settings))
+
+    return await try_each(
+        OWN_SETTINGS,
+        opened,
+        comparison.plan.seed,
+        comparison.num_tries,
+        lambda text: say(f"{model.name} {text}"),
+    )
+
+
+def with_flash(spec: EngineSpec, settings: PeerSettings) -> EngineSpec:
+    """`spec` with the flash attention of `settings`."""
+    return dataclasses.replace(spec, flash_attention="on" if settings.flash_attention else "off")
 
 
 @asynccontextmanager

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tests.bench.figures import Spread, spread
 from tests.bench.headline import provisional
 from tests.bench.models import MODELS
-from tests.bench.peer_side import family_of, pick
+from tests.bench.peer import PeerSettings
 from tests.bench.report import UNITS
 from tests.bench.results import Record, by_model
 from tests.bench.rounds import Round, idle_of
 from tests.bench.sides import ENGINE, LOOP, PEER, PRODUCT
+from tests.bench.trials import Family, Tried, family_of, pick, pick_one
 from tests.bench.verdicts import REQUIREMENTS, STEP, Bound, Requirement, compare, judge
 from tests.bench.workloads import WORKLOADS, Workload
 from tests.generated import table
@@ -80,24 +81,33 @@ def _tried(record: Record) -> str:
     if not record.tried:
         return ""
     picked = {family: pick(tried) for family, tried in record.tried.items()}
-    rows = [
-        [
-            str(settings),
-            *(
-                f"{statistics.median(tried[settings]):.1f}"
-                + (" (picked)" if settings == picked[family] else "")
-                for family, tried in record.tried.items()
-            ),
-        ]
-        for settings in next(iter(record.tried.values()))
-    ]
+    ours = pick_one(record.own)
     num = len(next(iter(record.tried["distinct"].values())))
     others = ", ".join(name for name in WORKLOADS if family_of(name) == "distinct")
     return (
-        f"llama-server's settings, tokens/s at 8 streams, median of {num} tries before the "
-        f"rounds; what is picked for `distinct` runs in {others}:\n\n"
-        + table(["settings", *record.tried], rows)
+        f"What was tried before the rounds, tokens/s at 8 streams, median of {num} tries. "
+        f"llama-server's settings that are picked for `distinct` run in {others}; the engine's are "
+        "those that are best for both:\n\n"
+        + table(
+            ["settings", *record.tried],
+            [
+                *_trials("llama-server", record.tried, lambda family: picked[family]),
+                *_trials("engine", record.own, lambda _: ours),
+            ],
+        )
     )
+
+
+def _trials(
+    name: str, tried: Tried, picked: Callable[[Family], PeerSettings]
+) -> Iterator[list[str]]:
+    for settings in next(iter(tried.values())):
+        medians = (
+            f"{statistics.median(by_settings[settings]):.1f}"
+            + (" (picked)" if settings == picked(family) else "")
+            for family, by_settings in tried.items()
+        )
+        yield [f"{name}, {settings}", *medians]
 
 
 def _ratios(rounds: Sequence[Round], step_ms: float) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from tests.bench.figures import Answer, Figures, figures_of
 from tests.bench.peer import ALL_SETTINGS, PeerSettings
-from tests.bench.peer_side import FAMILIES, Tried
 from tests.bench.processes import Memory
 from tests.bench.results import Record
 from tests.bench.rounds import Key, Round
+from tests.bench.trials import FAMILIES, Tried
 
 PLAIN = figures_of([Answer((0.1, 0.2, 0.3), 3, 10, "abc")], wall_s=1.0)
 
@@ -43,6 +43,7 @@ def make_record(round_: Round, *, model: str = "smollm2", facts: Sequence[str] =
         step_ms=200.0,
         facts=dict.fromkeys(("CPU", *facts), "x"),
         tried=make_tried(ALL_SETTINGS[0]),
+        own=make_tried(ALL_SETTINGS[2]),
         round=round_,
         memory=[Memory("web", 10.0, None), Memory("engine", 20.0, 15.0)],
     )

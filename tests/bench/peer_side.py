@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import random
-import statistics
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from inference.protocol.spec import EngineSpec
-from tests.bench.cells import run_cell
 from tests.bench.peer import ALL_SETTINGS, LlamaServer, PeerSettings
-from tests.bench.sides import PEER, WARM, TargetSide
+from tests.bench.sides import PEER, TargetSide
 from tests.bench.target import Target
-from tests.bench.workloads import Sizes, Workload
+from tests.bench.trials import Family, Tried, family_of, try_each
+from tests.bench.workloads import Workload
 
-Family: TypeAlias = Literal["distinct", "shared"]
-FAMILIES: tuple[Family, ...] = ("distinct", "shared")
-TRIED_STREAMS = 8
-TRIED = Sizes(requests=TRIED_STREAMS)
 Start: TypeAlias = Callable[[PeerSettings], LlamaServer]
-Tried: TypeAlias = dict[Family, dict[PeerSettings, list[float]]]
 
 
 def starter(binary: Path, spec: EngineSpec, folder: Path, *, has_template: bool) -> Start:
@@ -29,31 +22,15 @@ def starter(binary: Path, spec: EngineSpec, folder: Path, *, has_template: bool)
     return lambda settings: LlamaServer(binary, spec, settings, folder, has_template=has_template)
 
 
-def family_of(workload: Workload) -> Family:
-    """Which trial decides: prompts that share a prefix, or prompts that don't."""
-    return "shared" if workload == "shared" else "distinct"
-
-
 async def try_all(start: Start, seed: str, num: int, say: Callable[[str], None]) -> Tried:
-    """Tokens/s of every setting at 8 streams, `num` times by family, one server at a time."""
-    found: Tried = {family: {settings: [] for settings in ALL_SETTINGS} for family in FAMILIES}
-    for number in range(num):
-        order = list(ALL_SETTINGS)
-        random.Random(f"{seed}/tried/{number}").shuffle(order)
-        for settings in order:
-            with start(settings) as server:
-                await run_cell(server.target, "distinct", 1, "warm", WARM)
-                for family in FAMILIES:
-                    cell_seed = f"{seed}/tried/{number}/{family}"
-                    figures = await run_cell(server.target, family, TRIED_STREAMS, cell_seed, TRIED)
-                    found[family][settings].append(figures.tps)
-                    say(f"peer, {settings}: {family} {figures.tps:.1f} tokens/s")
-    return found
+    """See `try_each`, of all its settings."""
 
+    @asynccontextmanager
+    async def opened(settings: PeerSettings) -> AsyncIterator[Target]:
+        with start(settings) as server:
+            yield server.target
 
-def pick(tried: Mapping[PeerSettings, Sequence[float]]) -> PeerSettings:
-    """The settings with the highest median."""
-    return max(tried, key=lambda settings: statistics.median(tried[settings]))
+    return await try_each(ALL_SETTINGS, opened, seed, num, say)
 
 
 @asynccontextmanager

@@ -10,15 +10,15 @@ from typing import Any
 
 from tests.bench.figures import BenchError, Figures
 from tests.bench.peer import PeerSettings
-from tests.bench.peer_side import Family, Tried
 from tests.bench.processes import Memory
 from tests.bench.rounds import Key, Round
+from tests.bench.trials import Family, Tried
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One round of one model. `facts`: what the records of a model must have alike. `tried`: see
-    `try_all`; empty without the peer."""
+    """One round of one model. `facts`: what the records of a model must have alike. `tried`: the
+    peer's settings, `own`: the engine's, see `trials`; empty without the peer."""
 
     model: str
     date: str
@@ -27,6 +27,7 @@ class Record:
     step_ms: float
     facts: dict[str, str]
     tried: Tried
+    own: Tried
     round: Round
     memory: list[Memory]
 
@@ -81,8 +82,8 @@ def _check_alike(records: Sequence[Record]) -> None:
                 for name in record.facts.keys() | own[0].facts.keys()
                 if record.facts.get(name) != own[0].facts.get(name)
             }
-            if names or record.tried != own[0].tried:
-                what = ", ".join(sorted(names)) or "the peer's settings"
+            if names or (record.tried, record.own) != (own[0].tried, own[0].own):
+                what = ", ".join(sorted(names)) or "what was tried of settings"
                 raise BenchError(f"rounds of {model} aren't comparable: {what}")
 
 
@@ -94,11 +95,8 @@ def _to_plain(record: Record) -> dict[str, Any]:
         "threads": record.threads,
         "step_ms": record.step_ms,
         "facts": record.facts,
-        "tried": [
-            {"family": family, **asdict(settings), "tps": tps}
-            for family, by_settings in record.tried.items()
-            for settings, tps in by_settings.items()
-        ],
+        "tried": _tried_to_plain(record.tried),
+        "own": _tried_to_plain(record.own),
         "round": record.round.number,
         "cells": [
             {**asdict(key), "figures": asdict(figures)}
@@ -110,13 +108,25 @@ def _to_plain(record: Record) -> dict[str, Any]:
     }
 
 
+def _tried_to_plain(tried: Tried) -> list[dict[str, Any]]:
+    return [
+        {"family": family, **asdict(settings), "tps": tps}
+        for family, by_settings in tried.items()
+        for settings, tps in by_settings.items()
+    ]
+
+
+def _tried_from_plain(trials: Sequence[dict[str, Any]]) -> Tried:
+    tried: Tried = {}
+    for trial in trials:
+        family: Family = trial["family"]
+        settings = PeerSettings(trial["flash_attention"], trial["kv_unified"])
+        tried.setdefault(family, {})[settings] = trial["tps"]
+    return tried
+
+
 def _from_plain(plain: dict[str, Any]) -> Record:
     try:
-        tried: Tried = {}
-        for trial in plain["tried"]:
-            family: Family = trial["family"]
-            settings = PeerSettings(trial["flash_attention"], trial["kv_unified"])
-            tried.setdefault(family, {})[settings] = trial["tps"]
         cells = {
             Key(cell["workload"], cell["concurrency"], cell["target"]): Figures(**cell["figures"])
             for cell in plain["cells"]
@@ -128,7 +138,8 @@ def _from_plain(plain: dict[str, Any]) -> Record:
             threads=plain["threads"],
             step_ms=plain["step_ms"],
             facts=plain["facts"],
-            tried=tried,
+            tried=_tried_from_plain(plain["tried"]),
+            own=_tried_from_plain(plain["own"]),
             round=Round(plain["round"], cells, plain["idle"], plain["load"]),
             memory=[Memory(**memory) for memory in plain["memory"]],
         )

@@ -77,14 +77,21 @@ class TargetSide:
 
 
 @asynccontextmanager
-async def engine_side(spec: EngineSpec) -> AsyncIterator[Side]:
-    """The engine in this process."""
+async def local_target(spec: EngineSpec) -> AsyncIterator[Target]:
+    """An engine in this process, and nothing of it behind the block."""
     engine = LocalTarget.load(spec)
     try:
-        side = TargetSide(ENGINE, lambda _: engine, processes.own_thread_cpu_s)
-        yield await side.warm_up()
+        yield engine
     finally:
         await engine.close()
+
+
+@asynccontextmanager
+async def engine_side(spec: EngineSpec) -> AsyncIterator[Side]:
+    """The engine in this process."""
+    async with local_target(spec) as engine:
+        side = TargetSide(ENGINE, lambda _: engine, processes.own_thread_cpu_s)
+        yield await side.warm_up()
 
 
 @asynccontextmanager

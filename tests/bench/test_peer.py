@@ -12,10 +12,11 @@ import pytest
 
 from inference.protocol.spec import EngineSpec
 from tests.bench import peer, peer_build
-from tests.bench.comparison import fitting_mib
+from tests.bench.comparison import OWN_SETTINGS, fitting_mib, with_flash
 from tests.bench.figures import BenchError
 from tests.bench.peer import ALL_SETTINGS, LlamaServer, PeerSettings, arguments
-from tests.bench.peer_side import FAMILIES, family_of, peer_side, pick, starter, try_all
+from tests.bench.peer_side import peer_side, starter, try_all
+from tests.bench.trials import FAMILIES, Tried, family_of, pick, pick_one
 from tests.bench.workloads import WORKLOADS
 from tests.sdist import locked_source
 from tests.stack import ROOT
@@ -155,6 +156,17 @@ async def test_two_picks_are_two_servers(binary: Path) -> None:
 def test_the_median_of_the_tries_decides() -> None:
     steady, lucky = ALL_SETTINGS[:2]
     assert pick({lucky: [1.0, 1.0, 99.0], steady: [5.0, 5.0, 5.0]}) == steady
+
+
+def test_one_setting_for_all_is_the_one_that_gains_most_over_all() -> None:
+    off, on = OWN_SETTINGS
+    tried: Tried = {
+        "distinct": {off: [100.0, 100.0, 1.0], on: [95.0, 95.0, 95.0]},
+        "shared": {off: [40.0, 40.0, 40.0], on: [44.0, 44.0, 44.0]},
+    }
+    assert pick_one(tried) == on
+    assert with_flash(SPEC, on).flash_attention == "on"
+    assert with_flash(SPEC, off).flash_attention == "off"
 
 
 def test_only_a_shared_prefix_has_a_trial_of_its_own() -> None:

@@ -129,3 +129,12 @@ def test_a_report_is_made_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_document_has_the_markers() -> None:
     text = DOCS.read_text("utf-8")
     assert "new" in replaced(text, engine_report.COMMAND, "new")
+
+
+def test_the_report_says_what_was_tried_and_what_is_used() -> None:
+    text = engine_report.render([record(0)])
+    rows = [line for line in text.splitlines() if "(picked)" in line]
+    assert rows == [
+        f"| llama-server, {ALL_SETTINGS[0]} | 205.0 (picked) | 205.0 (picked) |",
+        f"| engine, {ALL_SETTINGS[2]} | 205.0 (picked) | 205.0 (picked) |",
+    ]
