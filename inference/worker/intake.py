@@ -51,7 +51,7 @@ MAX_UTILITIES = 32  # held at once: what needs no slot, texts to embed for the m
 class Intake:
     """Claims from a thread of its own while fewer than `num_slots` answers, or `MAX_UTILITIES`
     requests that need no slot, are held. Each answer can be prepared at once: a template or a
-    schema that takes long holds up none that has a slot as well."""
+    schema that takes long holds up none that has a slot as well, nor do texts to embed."""
 
     def __init__(
         self,
@@ -77,7 +77,8 @@ class Intake:
         self._on_control = on_control
         self._look = threading.Event()
         self._stopping = threading.Event()
-        self._preparing = ThreadPoolExecutor(num_slots + NUM_PREPARING, "prepare")
+        self._answers = ThreadPoolExecutor(num_slots, "prepare")
+        self._others = ThreadPoolExecutor(NUM_PREPARING, "prepare-other")
         self._threads = [
             threading.Thread(target=self._watch, name="control", daemon=True),
             threading.Thread(target=self._run, name="intake", daemon=True),
@@ -97,7 +98,8 @@ class Intake:
         self._stopping.set()
         self._look.set()
         self._threads[1].join()
-        self._preparing.shutdown()
+        self._answers.shutdown()
+        self._others.shutdown()
 
     def _watch(self) -> None:
         """Turn the queue's control mark into wake-ups."""
@@ -140,7 +142,9 @@ class Intake:
             utilities=max(0, MAX_UTILITIES - (len(requests) - num_slots_held)),
         )
         for claim in claims:
-            self._preparing.submit(self._take, self._running.add(claim))
+            is_answer = isinstance(claim.request, GenerateRequest)
+            pool = self._answers if is_answer else self._others
+            pool.submit(self._take, self._running.add(claim))
         return bool(claims)
 
     def _take(self, running: Running) -> None:

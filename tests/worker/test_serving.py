@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ from inference.protocol.requests import (
     InfillPrompt,
     Message,
     MixedPrompt,
+    Prompt,
     RenderRequest,
     TextPrompt,
     TokenizeRequest,
@@ -71,6 +74,29 @@ def test_those_that_take_long_to_prepare_hold_nobody_up(
     assert [bench.log(each).terminal for each in late] == [None] * num_late
     goes_on.set()
     assert {text_of(bench.ended(each)) for each in late} == {"late"}
+
+
+def test_what_needs_no_slot_takes_no_answers_thread(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, count = threading.Event(), Pipeline.count
+    begun = threading.Semaphore(0)
+
+    def slow(pipeline: Pipeline, prompt: Prompt, **values: Any) -> int:
+        begun.release()
+        assert goes_on.wait(WAIT_S)
+        return count(pipeline, prompt, **values)
+
+    monkeypatch.setattr(Pipeline, "count", slow)
+    bench.start(num_slots=2)
+    one = utility(CountRequest, prompt=TextPrompt("x"))
+    late = [bench.submit(replace(one, generation_id=f"u-{number}")) for number in range(12)]
+    for _ in range(NUM_PREPARING):
+        assert begun.acquire(timeout=WAIT_S)
+    assert text_of(bench.ended(bench.submit(generate("soon")))) == "soon"
+    goes_on.set()
+    for each in late:
+        assert isinstance(bench.ended(each).terminal, Finished)
 
 
 def test_many_answers_at_once(bench: Bench) -> None:
@@ -183,7 +209,7 @@ def test_a_limit_counts_tokens(bench: Bench) -> None:
     assert (log.terminal.reason, log.terminal.usage.completion_tokens) == ("length", 3)
 
 
-def utility(kind: type, **values: object) -> object:
+def utility(kind: type, **values: object) -> Any:
     now = time.time()
     return kind("u-1", MODEL, "user:1", now, now + 60, **values)
 

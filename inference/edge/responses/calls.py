@@ -8,6 +8,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from inference.text.prompts import valid_text
+
 MAX_JOINED_CHARS: Final = 64  # what other servers allow; models copy short names more reliably
 SEPARATOR: Final = "__"
 HASH_CHARS: Final = 8
@@ -56,4 +58,4 @@ def text_given(arguments: str) -> str:
         return arguments
     text = given.get(INPUT) if isinstance(given, dict) else None
     # An escape can stand for half a character, which no encoding has.
-    return text.encode(errors="replace").decode() if isinstance(text, str) else arguments
+    return valid_text(text) if isinstance(text, str) else arguments

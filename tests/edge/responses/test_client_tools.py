@@ -130,7 +130,7 @@ async def test_a_custom_call_that_was_cut_has_no_text(says: Says, wire: Wire) ->
         ('{"input": ""}', ""),
         ("*** Begin", "*** Begin"),
         ('{"patch": "x"}', '{"patch": "x"}'),
-        ('{"input": "\\ud800"}', "?"),
+        ('{"input": "\\ud800"}', "\N{REPLACEMENT CHARACTER}"),
         ("[" * 100_000, "[" * 100_000),
     ],
 )
