@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from inference.text.answer.references import resolved
+
 MAX_STEPS = 64  # references and alternatives that are followed
 
 
@@ -30,7 +32,7 @@ class _Looking:
         if isinstance(types, str | list) and "string" not in types:
             return ()
         if isinstance(schema.get("$ref"), str):
-            return self.at(self._target(schema["$ref"]))
+            return self.at(resolved(schema["$ref"], self._root))
         for word in ("anyOf", "oneOf"):
             if isinstance(schema.get(word), list):
                 return self._of_any(schema[word])
@@ -44,10 +46,3 @@ class _Looking:
                 return None
             found += texts
         return tuple(dict.fromkeys(found))
-
-    def _target(self, reference: str) -> Any:
-        place: Any = self._root if reference.startswith("#") else None
-        for key in reference.removeprefix("#").split("/")[1:]:
-            key = key.replace("~1", "/").replace("~0", "~")
-            place = place.get(key) if isinstance(place, Mapping) else None
-        return place

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inference.text.answer.cursor import NotThisError, Take
+from inference.text.answer.references import resolved
 from inference.text.answer.values import (
     PYTHON,
     PYTHON_CONSTANTS,
@@ -22,7 +23,6 @@ from inference.text.answer.values import (
 from inference.text.depth import MAX_DEPTH, is_deep
 
 MAX_LOOKED_AT = 2000  # schemas and values of enums, for the types of one parameter
-MAX_REFERENCE_CHARS = 1024
 MAX_UNTYPED_CHARS = 65_536  # a longer value is a string, whatever its schema says
 TYPES = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 STRING = frozenset({"string"})
@@ -131,7 +131,7 @@ class _Types:
 
     def _behind(self, reference: str, depth: int) -> frozenset[str]:
         """The types of a definition; one that leads back to itself says nothing."""
-        target = _resolved(reference, self._root)
+        target = resolved(reference, self._root)
         if id(target) not in self._known:
             self._known[id(target)] = frozenset()
             self._known[id(target)] = self.of(target, depth + 1)
@@ -140,17 +140,6 @@ class _Types:
     def _may_look(self, num: int = 1) -> bool:
         self._left -= num
         return self._left >= 0
-
-
-def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
-    if not reference.startswith("#") or len(reference) > MAX_REFERENCE_CHARS:
-        return None
-    place: Any = root
-    for key in filter(None, reference.removeprefix("#").split("/")):
-        if not isinstance(place, Mapping):
-            return None
-        place = place.get(key.replace("~1", "/").replace("~0", "~"))
-    return place
 
 
 def _type_of(value: Any) -> str:
