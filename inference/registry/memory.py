@@ -99,6 +99,12 @@ def estimate(facts: GgufFacts, serving: Serving) -> Estimate:
     return _of_answers(facts, serving)
 
 
+def pooling_of(chosen: str, purpose: str) -> str:
+    """What an engine is told for what the administrator has `chosen`: some files have a head for
+    scores, and don't say that it is to be used."""
+    return "rank" if chosen == "auto" and purpose == "reranking" else chosen
+
+
 def text_len(facts: GgufFacts, serving: Serving) -> int:
     """Tokens that a model made for vectors computes at once: its longest text."""
     fitting = DEFAULT_OUTPUT_BYTES // (FLOAT_BYTES * max(1, facts.tokens.num))
@@ -125,7 +131,8 @@ def _of_vectors(facts: GgufFacts, serving: Serving) -> Estimate:
 def _text_lens(facts: GgufFacts, serving: Serving, length: int) -> tuple[int, int]:
     """Tokens that are computed at once, and that the context holds; `length`: both, as long as a
     text has to come whole."""
-    pooling = facts.pooling if serving.pooling == "auto" else serving.pooling
+    chosen = pooling_of(serving.pooling, facts.purpose)
+    pooling = facts.pooling if chosen == "auto" else chosen
     if pooling not in ("last", "rank") or facts.architecture in ENCODERS:
         return length, length
     # Its last token has seen all others: longer texts come in pieces.

@@ -20,6 +20,7 @@ from inference.queues.contract import QueueConfig
 from inference.registry.adapters import adapter_specs
 from inference.registry.engine_classes import class_refusal
 from inference.registry.files import loadable_path
+from inference.registry.memory import pooling_of
 from inference.registry.selectors import task_of
 from inference.supervisor.upstream_specs import upstream_spec
 from llamaweb.lib.errors import FailedError
@@ -85,7 +86,7 @@ def engine_spec(
         tensor_split=tuple(float(part) for part in shares or config.tensor_split),
         chat_template=config.chat_template or None,
         special_tokens=config.special_tokens,
-        pooling=_pooling(config),
+        pooling=cast("PoolingChoice", pooling_of(config.pooling, task_of(config))),
         vector_norm=config.vector_norm,
         adapters=adapter_specs(config.adapters),
         upstream=upstream_spec(config),
@@ -125,13 +126,6 @@ def _queue_bounds() -> tuple[tuple[str, float], ...]:
         for name in QueueConfig.__dataclass_fields__
         if getattr(bounds, name) != getattr(defaults, name)
     )
-
-
-def _pooling(config: ModelConfig) -> PoolingChoice:
-    """Some files have a head for scores, and don't say that it is to be used."""
-    if config.pooling == "auto" and task_of(config) == "reranking":
-        return "rank"
-    return cast("PoolingChoice", config.pooling)
 
 
 def _tuned(

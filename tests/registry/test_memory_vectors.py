@@ -60,6 +60,12 @@ def test_what_an_administrator_says_of_pooling_counts() -> None:
     assert estimate(BERT, last) == estimate(BERT, SERVING)  # it looks both ways all the same
 
 
+def test_a_head_for_scores_is_used_also_where_the_file_does_not_say_so() -> None:
+    silent = replace(CAUSAL, purpose="reranking", pooling="mean")
+    assert estimate(silent, SERVING) == estimate(replace(silent, pooling="rank"), SERVING)
+    assert estimate(silent, replace(SERVING, pooling="mean")) != estimate(silent, SERVING)
+
+
 def test_a_model_of_answers_has_a_second_context_once_it_is_asked() -> None:
     found = estimate(SMALL, SERVING)
     part = found.part("vectors")
