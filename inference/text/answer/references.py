@@ -1,10 +1,11 @@
-"""What a `$ref` inside a schema stands for. Source: RFC 6901, section 6."""
+"""What a `$ref` inside a schema stands for, where one that leads nowhere is no mistake of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import unquote
+
+from inference.text.schema.paths import reference_keys, target_of
 
 MAX_REFERENCE_CHARS: Final = 1024
 
@@ -12,18 +13,8 @@ MAX_REFERENCE_CHARS: Final = 1024
 def resolved(reference: str, root: Mapping[str, Any]) -> Any:
     """The part of `root` that the pointer `reference` (`#/…`) leads to, `root` itself for `#`; None
     where it is no pointer into it, such as an address or an anchor, or leads nowhere."""
-    if reference == "#":
-        return root
-    if not reference.startswith("#/") or len(reference) > MAX_REFERENCE_CHARS:
+    keys = reference_keys(reference) if len(reference) <= MAX_REFERENCE_CHARS else None
+    try:
+        return None if keys is None else target_of(root, keys)[0]
+    except LookupError:
         return None
-    place: Any = root
-    for key in unquote(reference[2:]).split("/"):
-        place = _at(place, key.replace("~1", "/").replace("~0", "~"))
-    return place
-
-
-def _at(place: Any, key: str) -> Any:
-    if isinstance(place, Mapping):
-        return place.get(key)
-    is_index = isinstance(place, list) and key.isascii() and key.isdigit()
-    return place[int(key)] if is_index and int(key) < len(place) else None

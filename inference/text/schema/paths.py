@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 Keys: TypeAlias = tuple[str | int, ...]
 MAX_KEY_CHARS = 200  # shown of each name
@@ -24,9 +25,11 @@ def _step(key: str | int) -> str:
     return f".{key}" if _PLAIN.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
-def keys_of(pointer: str) -> Keys | None:
-    """The keys of a JSON pointer behind "#"; None: it isn't one."""
-    if pointer and not pointer.startswith("/"):
+def reference_keys(reference: str) -> Keys | None:
+    """The keys of a `$ref` that is a JSON pointer within its schema; None: it isn't one. Source:
+    RFC 6901, section 6."""
+    pointer = unquote(reference.removeprefix("#"))
+    if not reference.startswith("#") or (pointer and not pointer.startswith("/")):
         return None
     return tuple(key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:])
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import unquote
 
 from inference.text.schema import formats
 from inference.text.schema.keywords import (
@@ -25,7 +24,7 @@ from inference.text.schema.keywords import (
     is_refused,
 )
 from inference.text.schema.overlaps import MAX_MEETING, num_meeting
-from inference.text.schema.paths import Keys, keys_of, path_of, target_of
+from inference.text.schema.paths import Keys, path_of, reference_keys, target_of
 from inference.text.schema.patterns import MAX_PATTERN_CHARS, is_portable
 from inference.text.schema.sizes import own_chars
 from inference.text.schema.values import (
@@ -178,9 +177,7 @@ class _Preparing:
         return self._node(schema, keys)
 
     def _target(self, pointer: Any, keys: Keys) -> tuple[Any, Keys]:
-        path = None
-        if isinstance(pointer, str) and pointer.startswith("#"):
-            path = keys_of(unquote(pointer[1:]))
+        path = reference_keys(pointer) if isinstance(pointer, str) else None
         if path is None:
             raise self._error("must be a JSON pointer within this schema, such as #/$defs/x", keys)
         try:
