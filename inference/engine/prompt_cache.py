@@ -100,7 +100,7 @@ class PromptCache:
         if self.must_wait(sequence, reuse):  # nothing will carry the copy out: compute it all
             reuse = Reuse(Way.IN_PLACE, slot, 0)
         elif lost := self._planner.lost_len(slot, reuse):
-            self._store(slot, kept=len(slot.reusable) - lost)
+            self._store(slot, lost)
         length = self._bring(sequence, reuse)
         kept = length and self._backend.trim(slot.seq_id, length)
         if not kept:
@@ -165,7 +165,7 @@ class PromptCache:
     def vacate(self, slot: Slot) -> None:
         """Empty an idle slot; what it holds goes to the second tier if it is worth it."""
         if slot.seq_id not in self._pending.targets:
-            self._store(slot)
+            self._store(slot, len(slot.reusable))
         self.empty(slot)
 
     def purge(self, *, owner_key: str | None = None, conversation: str | None = None) -> int:
@@ -286,9 +286,9 @@ class PromptCache:
             logger.warning("a saved state of %d tokens couldn't be restored", entry.length)
         return done
 
-    def _store(self, slot: Slot, kept: int = 0) -> None:
-        """Put what `slot` holds into the second tier, if what would be lost is worth it. Its first
-        `kept` tokens stay where they are; what others hold isn't lost either."""
+    def _store(self, slot: Slot, lost: int) -> None:
+        """Put what `slot` holds into the second tier, if what goes is worth it: its last `lost`
+        tokens, but for what others hold of them."""
         tokens, belonging = slot.reusable, slot.belonging
         if belonging is None or slot.is_doomed or len(tokens) < self._config.copy_min_len:
             return
@@ -298,7 +298,7 @@ class PromptCache:
         others = self._index.match(belonging.key, belonging.scope, prefix, slot.public_len)
         others.pop(slot, None)
         held = (num for other, num in others.items() if self._planner.can_take(other, num))
-        lost = len(tokens) - max((kept, *held))
+        lost = min(lost, len(tokens) - max(held, default=0))
         if lost < self._config.copy_min_len:
             return
         num_bytes = self._backend.state_bytes(slot.seq_id) + tokens.nbytes
