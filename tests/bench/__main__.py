@@ -109,8 +109,10 @@ def _engine_command(commands: argparse._SubParsersAction[argparse.ArgumentParser
     command.add_argument("--workload", type=parse_workloads, default=WORKLOADS)
     command.add_argument("--model", type=parse_models, default=[*MODELS.values()])
     command.add_argument("--targets", type=_targets, default=comparison.TARGETS)
-    command.add_argument("--waves", type=int, default=0, help="requests a stream in a cell")
-    command.add_argument("--tries", type=int, default=TRIES, help="of each setting of llama-server")
+    command.add_argument(
+        "--waves", type=int, default=0, help="requests a stream; 0: by concurrency"
+    )
+    command.add_argument("--tries", type=int, default=TRIES, help="of each setting")
     command.add_argument("--cache-mib", type=int, default=0, help="0: llama-server's default")
     command.add_argument("--results", type=Path, help="append rounds to this file")
     command.add_argument("--report", type=Path, help="only show what is in this file")

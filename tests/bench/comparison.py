@@ -51,8 +51,8 @@ OnRecord = Callable[[Record], None]
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What to compare. `binary` of llama-server, None without it; `num_tries` of each of its
-    settings; `cache_mib`: host cache of every side, 0: llama-server's default, or what the memory
-    of the machine allows."""
+    settings and ours; `cache_mib`: host cache of every side, 0: llama-server's default, or what the
+    memory of the machine allows."""
 
     plan: Plan
     targets: tuple[str, ...]
@@ -92,13 +92,10 @@ async def _run_model(
     before: Record | None,
 ) -> None:
     plan, spec = comparison.plan, _spec(comparison, model)
-    tried: Tried = {}
-    own: Tried = {}
     if before is not None:
         tried, own = before.tried, before.own
-    elif comparison.binary is not None:
-        tried = await _try_peer(comparison, model, spec, folder, say)
-        own = await _try_own(comparison, model, spec, say)
+    else:
+        tried, own = await _try_settings(comparison, model, spec, folder, say)
     if own:
         # Calibration, which looks for it by itself, is off: a gain near its threshold is taken in
         # one run and not in the next.
@@ -129,29 +126,24 @@ async def _run_model(
             )
 
 
-async def _try_peer(
+async def _try_settings(
     comparison: Comparison, model: BenchModel, spec: EngineSpec, folder: Path, say: Say
-) -> Tried:
-    assert comparison.binary is not None
-    start = starter(comparison.binary, spec, folder, has_template=model.has_template)
-    return await try_all(
-        start, comparison.plan.seed, comparison.num_tries, lambda text: say(f"{model.name} {text}")
-    )
-
-
-async def _try_own(comparison: Comparison, model: BenchModel, spec: EngineSpec, say: Say) -> Tried:
-    """The kernel that is the peer's best one needn't be ours, whose batches are others."""
+) -> tuple[Tried, Tried]:
+    """The peer's and the engine's: the kernel that is the best one for it needn't be ours, whose
+    batches are others. Nothing without the peer."""
+    if comparison.binary is None:
+        return {}, {}
 
     def opened(settings: PeerSettings) -> AbstractAsyncContextManager[Target]:
         return local_target(with_flash(spec, settings))
 
-    return await try_each(
-        OWN_SETTINGS,
-        opened,
-        comparison.plan.seed,
-        comparison.num_tries,
-        lambda text: say(f"{model.name} {text}"),
-    )
+    def told(text: str) -> None:
+        say(f"{model.name} {text}")
+
+    start = starter(comparison.binary, spec, folder, has_template=model.has_template)
+    seed, num = comparison.plan.seed, comparison.num_tries
+    tried = await try_all(start, seed, num, told)
+    return tried, await try_each(OWN_SETTINGS, opened, seed, num, told)
 
 
 def with_flash(spec: EngineSpec, settings: PeerSettings) -> EngineSpec:

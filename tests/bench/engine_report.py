@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from tests.bench import headline
 from tests.bench.figures import Spread, spread
-from tests.bench.headline import provisional
 from tests.bench.models import MODELS
 from tests.bench.peer import PeerSettings
 from tests.bench.report import UNITS
@@ -56,13 +56,13 @@ def _model(title: str, records: Sequence[Record]) -> str:
 
 
 def _facts(records: Sequence[Record]) -> str:
-    load = spread([load for record in records for load in record.round.load])
+    load = [load for record in records for load in record.round.load]
     rows = [
         ("date", _each(record.date for record in records)),
         *records[0].facts.items(),
         ("rounds", str(len(records))),
         ("seed", _each(record.seed for record in records)),
-        ("load of the machine", f"{load.median:.1f} ({load.least:.1f}..{load.most:.1f})"),
+        ("load of the machine", headline.shown(load, 1)),
     ]
     return table(["", ""], rows)
 
@@ -74,7 +74,7 @@ def _each(values: Iterable[str]) -> str:
 def _warnings(records: Sequence[Record]) -> str:
     load = [load for record in records for load in record.round.load]
     quiet_load = records[0].threads + QUIET_EXTRA_LOAD
-    return provisional(len(records), load, min_rounds=MIN_ROUNDS, quiet_load=quiet_load)
+    return headline.provisional(len(records), load, min_rounds=MIN_ROUNDS, quiet_load=quiet_load)
 
 
 def _tried(record: Record) -> str:

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Literal, TypeAlias
 
 from tests.bench.cells import run_cell
-from tests.bench.peer import PeerSettings as Settings
+from tests.bench.peer import PeerSettings
 from tests.bench.sides import WARM
 from tests.bench.target import Target
 from tests.bench.workloads import Sizes, Workload
@@ -19,8 +19,8 @@ Family: TypeAlias = Literal["distinct", "shared"]
 FAMILIES: tuple[Family, ...] = ("distinct", "shared")
 TRIED_STREAMS = 8
 TRIED = Sizes()
-Tried: TypeAlias = dict[Family, dict[Settings, list[float]]]
-Opened: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Target]]
+Tried: TypeAlias = dict[Family, dict[PeerSettings, list[float]]]
+Opened: TypeAlias = Callable[[PeerSettings], AbstractAsyncContextManager[Target]]
 
 
 def family_of(workload: Workload) -> Family:
@@ -29,7 +29,7 @@ def family_of(workload: Workload) -> Family:
 
 
 async def try_each(
-    choices: Sequence[Settings],
+    choices: Sequence[PeerSettings],
     opened: Opened,
     seed: str,
     num: int,
@@ -51,15 +51,15 @@ async def try_each(
     return found
 
 
-def pick(tried: Mapping[Settings, Sequence[float]]) -> Settings:
+def pick(tried: Mapping[PeerSettings, Sequence[float]]) -> PeerSettings:
     """The settings with the highest median."""
     return max(tried, key=lambda settings: statistics.median(tried[settings]))
 
 
-def pick_one(tried: Tried) -> Settings:
+def pick_one(tried: Tried) -> PeerSettings:
     """The settings that are best for all families, each counting as much as the others."""
 
-    def gain(settings: Settings) -> float:
+    def gain(settings: PeerSettings) -> float:
         return math.prod(statistics.median(of[settings]) for of in tried.values())
 
     return max(tried[FAMILIES[0]], key=gain)
