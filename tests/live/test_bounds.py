@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import Any
 
@@ -17,6 +16,7 @@ from conversations.models import Conversation, Message
 from inference.protocol.events import Delta
 from tests.conversations.driving import Engine, say
 from tests.live.clients import WAIT_S, Sockets
+from tests.until import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -65,9 +65,7 @@ async def test_the_last_connection_ends_once(sockets: Sockets, alice: Any) -> No
         await socket.communicator.send_to(bytes_data=b"\x00")
     assert await socket.closed() == 4400
     ended = watch.watch_here()
-    async with asyncio.timeout(WAIT_S):
-        while ended.num_connections:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: not ended.num_connections, WAIT_S)
     await socket.drop()  # the client's answer, after everything was given back; raises nothing
 
 

@@ -15,6 +15,7 @@ from inference.protocol.events import Delta, Failed, Finished
 from inference.queues.keys import model_keys
 from tests.conversations.driving import USAGE, Engine, say, text
 from tests.live.clients import WAIT_S, Socket, Sockets
+from tests.until import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -237,9 +238,7 @@ async def test_opening_again_repeats_nothing_that_is_on_its_way(
     await socket.see(lambda view: view.texts.get(turn.generation_id) == "one ")
     await sync_to_async(engine.write)(turn.generation_id, Delta("two ", (2,)))
     sent = socket.communicator.output_queue._queue  # not taken in yet
-    async with asyncio.timeout(WAIT_S):
-        while "two " not in str(sent):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: "two " in str(sent), WAIT_S)
     known = socket.view.chats[chat.id]["revision"]
     cursors = dict(socket.view.cursors)
     await socket.send("open", conversation_id=chat.id, revision=known, cursors=cursors)

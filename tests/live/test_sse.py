@@ -20,6 +20,7 @@ from inference.protocol.events import Delta
 from tests.conversations.driving import Engine, say
 from tests.factories import make_key
 from tests.live.clients import Frame, Sockets, View, session_of
+from tests.until import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WAIT_S = 10.0
@@ -74,9 +75,7 @@ class Stream:
 
 async def nobody() -> None:
     """Until no connection is left."""
-    async with asyncio.timeout(WAIT_S):
-        while watch.watch_here().num_connections:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: not watch.watch_here().num_connections, WAIT_S)
 
 
 class Streams:

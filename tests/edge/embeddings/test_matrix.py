@@ -13,6 +13,7 @@ from inference.protocol.events import Event
 from llamaweb.lib.errors import BusyError
 from tests.edge.wire import Wire
 from tests.fakes.inference_api import FakeInference
+from tests.until import until
 
 EMBED = {"input": "hello"}
 RANK = {"query": "hello", "documents": ["hallo", "xyz"]}
@@ -72,9 +73,7 @@ async def test_cancel(path: str, fake: FakeInference, wire: Wire) -> None:
 
     fake.script = never
     asking = asyncio.create_task(post(wire, path, **ROUTES[path]))
-    async with asyncio.timeout(10):
-        while not fake.reading:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(lambda: bool(fake.reading), 10)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
