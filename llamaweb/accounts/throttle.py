@@ -30,11 +30,15 @@ WRONG_SETUP_LINKS = 20  # a minute and address
 LOGIN_MESSAGE = "too many failed logins; try again later"
 
 
-@functools.cache
 def _storage() -> RedisStorage:
+    return _storage_at(settings.REDIS_URL, settings.REDIS_PREFIX)
+
+
+@functools.lru_cache(maxsize=1)
+def _storage_at(redis_url: str, prefix: str) -> RedisStorage:
     return RedisStorage(
-        limits_url(settings.REDIS_URL),
-        key_prefix=f"{settings.REDIS_PREFIX}limits",
+        limits_url(redis_url),
+        key_prefix=f"{prefix}limits",
         socket_timeout=TIMEOUT_S,
         socket_connect_timeout=TIMEOUT_S,
     )

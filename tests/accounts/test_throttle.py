@@ -6,7 +6,6 @@ import pytest
 from django.conf import settings
 from redis import Redis
 
-from llamaweb.accounts import throttle
 from llamaweb.accounts.throttle import Throttle, network
 from llamaweb.lib.errors import BusyError, UnavailableError
 from llamaweb.lib.ids import new_id
@@ -78,12 +77,19 @@ def test_keys_carry_the_prefix_an_expiry_and_no_name(twice: Throttle, redis_serv
         assert 0 < client.ttl(found[0]) <= 60
 
 
+def test_counts_stand_under_the_prefix_of_the_settings(
+    twice: Throttle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):  # the limit of one prefix says nothing about the next
+        monkeypatch.setattr(settings, "REDIS_PREFIX", f"{new_id()}:")
+        twice.take("alice")
+        twice.take("alice")
+        with pytest.raises(BusyError):
+            twice.take("alice")
+
+
 def test_without_redis_nobody_may_guess(twice: Throttle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
-    throttle._storage.cache_clear()
-    try:
-        for act in (twice.take, twice.give_back):
-            with pytest.raises(UnavailableError):
-                act("alice")
-    finally:
-        throttle._storage.cache_clear()
+    for act in (twice.take, twice.give_back):
+        with pytest.raises(UnavailableError):
+            act("alice")
