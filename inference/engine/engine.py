@@ -153,7 +153,7 @@ class Engine:
         """See `StepEngine.step`; without `prompts` these wait while answers are being written."""
         self._roster.step += 1
         started_ts = self._clock.monotonic()
-        self._threads.follow()
+        self._threads.follow(started_ts)
         self._gaps.close(self._active.values())
         self._begin_waiting()
         work = self._schedule(prompts=prompts)
@@ -166,6 +166,7 @@ class Engine:
 
     def _measure(self, started_ts: float) -> None:
         ended_ts = self._clock.monotonic()
+        self._threads.computed(ended_ts)
         self._stats.add_time(self.last_step, ended_ts - started_ts)
         if self._trace is not None:
             self._trace.step(started_ts, ended_ts, self.last_step)

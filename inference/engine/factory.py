@@ -131,7 +131,7 @@ def thread_governor(spec: EngineSpec, num_threads: int) -> ThreadGovernor | None
     """Who gives cores up while others need them; None where nobody is to."""
     if not spec.yields_cores or num_threads == 1:
         return None
-    return ThreadGovernor(num_threads, cores=num_cores(), used_by_others=CoreMeter().used_by_others)
+    return ThreadGovernor(num_threads, cores=num_cores(), meter=CoreMeter())
 
 
 def _build_custom(spec: EngineSpec) -> tuple[TokenEngine, Tokenizer]:

@@ -44,13 +44,13 @@ class CoreMeter:
     def used_by_others(self) -> float | None:
         """Cores in use by others since the last call, on average; None where nobody can tell."""
         last, self._last = self._last, self._read()
-        if last is None or self._last is None:
-            return None
-        wall_s = self._last.taken_ts - last.taken_ts
-        if wall_s <= 0:
-            return None
-        busy_s, own_s = self._last.busy_s - last.busy_s, self._last.own_s - last.own_s
-        return max(0.0, busy_s - own_s) / wall_s
+        return _used_between(last, self._last)
+
+    def used_now(self, seconds: float) -> float | None:
+        """As `used_by_others`, during the next `seconds`; the other's last call stays its last."""
+        first = self._read()
+        time.sleep(seconds)
+        return _used_between(first, self._read())
 
     def _read(self) -> _Reading | None:
         try:
@@ -63,3 +63,12 @@ class CoreMeter:
             return None
         ticks = sum(int(row[column]) for row in ours for column in BUSY_COLUMNS)
         return _Reading(time.monotonic(), ticks * self._tick_s, time.process_time())
+
+
+def _used_between(first: _Reading | None, last: _Reading | None) -> float | None:
+    if first is None or last is None:
+        return None
+    wall_s = last.taken_ts - first.taken_ts
+    if wall_s <= 0:
+        return None
+    return max(0.0, last.busy_s - first.busy_s - (last.own_s - first.own_s)) / wall_s

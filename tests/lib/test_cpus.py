@@ -59,8 +59,31 @@ def test_what_others_use_is_what_this_process_did_not(
     assert meter.used_by_others() == 0.0
 
 
+def test_a_short_look_leaves_the_long_one_alone(
+    tmp_path: Path, two_cores: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = {"wall": 10.0, "own": 5.0}
+    stat = tmp_path / "stat"
+    stat.write_text(stat_text({"cpu0": 100.0, "cpu3": 100.0}))
+
+    def sleep(seconds: float) -> None:
+        now["wall"] += seconds
+        stat.write_text(stat_text({"cpu0": 102.5, "cpu3": 101.0}))
+
+    monkeypatch.setattr(time, "monotonic", lambda: now["wall"])
+    monkeypatch.setattr(time, "process_time", lambda: now["own"])
+    monkeypatch.setattr(time, "sleep", sleep)
+    meter = CoreMeter(stat)
+    now.update(wall=11.0)
+    stat.write_text(stat_text({"cpu0": 102.0, "cpu3": 101.0}))
+    assert meter.used_now(0.5) == pytest.approx(1.0)
+    now.update(wall=12.0)
+    assert meter.used_by_others() == pytest.approx(1.75)
+
+
 def test_nobody_can_tell(tmp_path: Path) -> None:
     assert CoreMeter(tmp_path / "missing").used_by_others() is None
+    assert CoreMeter(tmp_path / "missing").used_now(0.0) is None
     hidden = tmp_path / "stat"
     hidden.write_text("cpu  1 1 1 1 1 1 1 1 1 1\n")
     assert CoreMeter(hidden).used_by_others() is None
