@@ -125,12 +125,11 @@ def prove(
         found = [Finding(f"{model}, {settings}, {mode.name}", d) for d in outcome.divergences]
         for finding in found:
             if settings == "served" and finding.divergence.gap >= NEAR_TIE:
-                finding.least = control.least_lead(finding.divergence)
+                finding.least = control.least_lead(finding.divergence)  # up to minutes
+            print("   ", describe(finding), flush=True)
         proof.findings += found
         proof.rows.append([model, settings, mode.name, *_numbers(outcome, found)])
         print(*proof.rows[-1], f"{time.monotonic() - started_ts:.0f} s", sep=" | ", flush=True)
-        for finding in found:
-            print("   ", describe(finding), flush=True)
         on_row()
     control.close()
 
