@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """A `StepEngine` over any backend. Nothing here blocks but the backend's `decode`."""
+    """A `StepEngine` over any backend. Nothing here blocks but the backend's `decode`, and after a
+    pause a short look at the cores (`ThreadsInUse`)."""
 
     def __init__(
         self,
